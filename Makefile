@@ -185,7 +185,7 @@ docs: $(DOCS) ## Build the site of docs/ in build/site, without the internet; op
 	@echo "build/site/index.html"
 
 map.reads = ARGS
-map: ## Print the packages, folders and modules of the code, a sentence each: ARGS="trainer jobs"
+map: ## Print the folders of the code, a sentence each, or the modules of some: ARGS="trainer/data jobs"
 	@$(PYTHON) -m tools.references.rooms $(ARGS)
 
 lock.reads = UPGRADE

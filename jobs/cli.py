@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from common.arguments import parse
 from common.errors import ConfigError
-from common.program import Command, Program, load
+from common.program import Command, Program
 from infra.outputs import PlatformOutputs
 from jobs import gone
 from jobs.console import PLATFORM
@@ -20,6 +20,7 @@ from jobs.errors import AccessError, NotDeployedError, UnreadableStateError
 from jobs.leaf import Checked, JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
+from jobs.runner_policy import refusal
 from jobs.spec.from_options import REPOSITORY, trainer_options
 
 _NOTES: Final = """\
@@ -283,8 +284,8 @@ def read_options(name: str, args: Sequence[str]) -> Any:
     return parse(both(), name, args, program="python -m jobs", elsewhere=elsewhere)
 
 
-def _run(found: Command, args: list[str]) -> int:
-    command = COMMANDS[found.name]
+def _run(named: Command, args: list[str]) -> int:
+    command = COMMANDS[named.name]
     end = args.index("--") if "--" in args else len(args)
     program = tuple(args[end + 1 :])
     if program and not command.program:
@@ -311,10 +312,9 @@ def _run_on_platform(command: JobCommand, options: Any, program: tuple[str, ...]
         if command.outputs == "required":
             raise
     if command.data and outputs is not None:
-        for refuses in (load(leaf.refuses) for leaf in LEAVES if leaf.refuses):
-            problem = refuses(command.name, outputs.access, os.environ)
-            if problem is not None:
-                raise AccessError(problem)
+        problem = refusal(command.name, outputs.access, os.environ)
+        if problem is not None:
+            raise AccessError(problem)
     more: dict[str, Any] = {"program": program} if command.program else {}
     if command.outputs == "optional":
         more["stack"] = options.stack

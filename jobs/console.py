@@ -65,13 +65,28 @@ def confirm(name: str, warning: str, console: Console) -> None:
         UserError: stdin is not a terminal, or something else was typed.
     """
     console.note(warning)
+    ask(f"type {name} to delete it: ", [name], name, "nothing was deleted")
+
+
+def ask(prompt: str, accepted: Sequence[str], subject: str, nothing: str) -> None:
+    """Ask the user once.
+
+    Args:
+        prompt: The question.
+        accepted: Answers that confirm.
+        subject: First word of the error, such as the name of a command.
+        nothing: Clause of the error if the user does not confirm.
+
+    Raises:
+        UserError: stdin is not a terminal, or the answer is another one.
+    """
     if not sys.stdin.isatty():
         raise UserError(
-            f"{name}: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
+            f"{subject}: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
         )
-    print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != name:
-        raise UserError(f"{name}: not confirmed; nothing was deleted")
+    print(prompt, end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() not in accepted:
+        raise UserError(f"{subject}: not confirmed; {nothing}")
 
 
 def agree(warning: str, console: Console) -> None:

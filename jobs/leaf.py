@@ -61,17 +61,28 @@ class JobKind:
     """What is not done, as a clause, while no command follows a job."""
     completed: str | None = None
     """MODULE:FUNCTION called once a followed job has completed, with the workspace and the job;
-    returns a `Found` for the end of the command's output."""
+    returns an `OutputEntry` for the end of the command's output."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """Something to print, as text and in the JSON document of a command."""
+class OutputEntry:
+    """An entry of a command's output, as text and in its JSON document."""
 
     key: str
     """Key in the document."""
     value: Any
     lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Billed:
+    """Resources of a workspace that cost money by the hour."""
+
+    show: str
+    """MODULE:FUNCTION(workspace, outputs) -> `OutputEntry`: those that exist now, for `status`."""
+    delete: str
+    """MODULE:FUNCTION(teardown): deletes them as the first step of a
+    `jobs.pulumi.teardown_steps.Teardown`, and reports each deletion with `teardown.did`."""
 
 
 MOVED: Final = "moved"
@@ -113,17 +124,6 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class ModelCheck:
-    """What a registered model must pass before it is deployed."""
-
-    options: type
-    """Frozen dataclass of options of `deploy`."""
-    check: str
-    """MODULE:FUNCTION(options, workspace, model) -> line or None: raises what speaks against the
-    model, given as NAME:VERSION."""
-
-
-@dataclass(frozen=True)
 class Leaf:
     """What a feature adds to the jobs. Everything is optional."""
 
@@ -131,24 +131,13 @@ class Leaf:
     """Its commands."""
     kinds: tuple[JobKind, ...] = ()
     """Its kinds of job."""
-    costs_now: str | None = None
-    """MODULE:FUNCTION(workspace, outputs) -> `Found`: what of it costs money now, for `status`."""
-    delete: str | None = None
-    """MODULE:FUNCTION(manager, console, wait_seconds, poll_seconds) -> words for what was deleted,
-    or None: deletes what of it costs money, as the first step of `teardown`."""
+    billed: Billed | None = None
+    """Its resources that cost money by the hour."""
     about_run: str | None = None
     """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
     `compare`."""
     about_model: str | None = None
     """MODULE:FUNCTION(client, folder) -> properties of the model that is registered of a run, given
     the container of results and the run's folder in it."""
-    model_check: ModelCheck | None = None
-    """What a registered model must pass before it is deployed."""
-    expects: str | None = None
-    """MODULE:FUNCTION(config, cluster, nodes, data) -> `Expected`: throughput that it predicts, for
-    those who measure it."""
     placement: Placement | None = None
     """Where the attempts of a run go."""
-    refuses: str | None = None
-    """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
-    a command that moves data."""

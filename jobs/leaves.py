@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
     class SubmitLeaves:
         """Options of `submit` that leaves bring."""
-
-    class DeployLeaves:
-        """Options of `deploy` that leaves bring."""
 else:
     _OPTIONS = tuple(leaf.placement.options for leaf in LEAVES if leaf.placement)
     SubmitLeaves = dataclass(frozen=True)(type("SubmitLeaves", _OPTIONS, {}))
-    _CHECKS = tuple(leaf.model_check.options for leaf in LEAVES if leaf.model_check)
-    DeployLeaves = dataclass(frozen=True)(type("DeployLeaves", _CHECKS, {}))

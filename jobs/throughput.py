@@ -94,8 +94,6 @@ class Expected:
     """None if it cannot be predicted."""
     reason: str = ""
     """Why it cannot be predicted."""
-    one_gpu: float | None = None
-    """Images/s of one GPU that the prediction rests on."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +142,15 @@ class Point:
     def is_like(self, other: "Point") -> bool:
         """Whether two points differ at most in nodes, ranks and what was measured."""
 
-        def configuration(one: Point) -> tuple[object, ...]:
-            network = one.model, one.precision, one.image_size
-            return one.size.lower(), *network, one.batch_per_rank, one.accumulation, one.data
+        def configuration(point: Point) -> tuple[object, ...]:
+            network = point.model, point.precision, point.image_size
+            return (
+                point.size.lower(),
+                *network,
+                point.batch_per_rank,
+                point.accumulation,
+                point.data,
+            )
 
         compiled_alike = self.xla == other.xla or None in (self.xla, other.xla)
         return compiled_alike and configuration(self) == configuration(other)
@@ -201,17 +205,17 @@ def read(path: Path) -> list[Point]:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    lines, found = text.splitlines(), []
+    lines, points = text.splitlines(), []
     unfinished = len(lines) if text and not text.endswith("\n") else None
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
-            found.append(Point(**{**data, "rates": tuple(map(float, data["rates"]))}))
+            points.append(Point(**{**data, "rates": tuple(map(float, data["rates"]))}))
         except (KeyError, TypeError, ValueError) as error:
             if number == unfinished:
                 break
             raise UserError(f"{path}, line {number}: is no measured point ({error})") from error
-    return found
+    return points
 
 
 def append(path: Path, point: Point) -> None:
@@ -245,8 +249,12 @@ def alike(points: Iterable[Point], like: Point) -> list[Point]:
     """Return the usable points with the configuration of a point, ascending by nodes and ranks: the
     newest of each.
     """
-    found = {(one.nodes, one.ranks): one for one in points if one.usable and one.is_like(like)}
-    return [found[key] for key in sorted(found)]
+    newest = {
+        (point.nodes, point.ranks): point
+        for point in points
+        if point.usable and point.is_like(like)
+    }
+    return [newest[key] for key in sorted(newest)]
 
 
 def efficiency(point: Point, base: Point | None) -> float | None:

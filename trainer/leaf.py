@@ -1,8 +1,8 @@
-"""The interface of a leaf: a feature that a run can do without, in a folder of its own.
+"""The interface of a leaf: an extra, or a task or a group of options of the trunk.
 
-`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
-else names it. Standard library only: what computes is named as MODULE:NAME, and imported when a run
-uses it.
+`leaves.py` has a row for each leaf. Deleting the folder and the row of an extra removes it, as no
+module of the trunk names it. Standard library only: code that computes is named as MODULE:NAME, and
+imported when a run uses it.
 """
 
 from collections.abc import Callable, Mapping
@@ -136,8 +136,9 @@ class Leaf:
     options: type | None = None
     """Frozen dataclass of its options, whose defaults do not use the feature."""
     on_resume: Literal["refused", "changes the rest", "free", "unreported"] = "refused"
-    """The effect of a change of its options on a run that is continued: it is refused, it changes
-    the result of the rest, it changes no result, or that and it is not even reported."""
+    """The effect of a change of its options when a run is continued. "refused": the run does not
+    start. "changes the rest": the remaining steps differ, which is reported. "free": the result is
+    the same, and the change is reported. "unreported": the result is the same."""
     features: tuple[Feature, ...] = ()
     """Features that a configuration may ask for with its options. The leaf is in use if it asks for
     one."""

@@ -14,7 +14,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, Storage, listed, read_small
 from jobs.azure.workspace import Workspace
 from jobs.errors import MissingError
-from jobs.leaf import Found
+from jobs.leaf import OutputEntry
 from jobs.options import DataOptions
 from jobs.spec.job_spec import datastore_path
 from trainer.config import TrainConfig
@@ -82,10 +82,12 @@ def read_complete(
     return blobs, content, manifest
 
 
-def register_completed(workspace: Workspace, job: Job) -> Found:
+def register_completed(workspace: Workspace, job: Job) -> OutputEntry:
     """Register the data set of a completed preparation; see `register_prepared` for the errors."""
-    found = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
-    return Found("asset", found, (f"registered; to train on it, pass --data.asset {found}",))
+    reference = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
+    return OutputEntry(
+        "asset", reference, (f"registered; to train on it, pass --data.asset {reference}",)
+    )
 
 
 def find(manager: ResourceManager, asset: str) -> str:

@@ -117,21 +117,23 @@ def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
 
 def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]:
     """Return why a cluster, as Resource Manager describes it, does not fit a job."""
-    there = read_nodes(data)
+    existing = read_nodes(data)
     state = data["properties"].get("provisioningState")
     again = "deploy the stack again, or read its outputs again if it was deployed since"
     differences = []
     # Azure does not state all of a cluster that it is still creating.
-    if there.size and there.size.lower() != cluster.size.lower():
-        differences.append(f"cluster {cluster.name}: has {there.size}, not {cluster.size}; {again}")
-    if there.priority and there.priority.lower() != cluster.priority.lower():
+    if existing.size and existing.size.lower() != cluster.size.lower():
         differences.append(
-            f"cluster {cluster.name}: is {there.priority}, not {cluster.priority}; {again}"
+            f"cluster {cluster.name}: has {existing.size}, not {cluster.size}; {again}"
         )
-    if there.max_nodes < nodes:
+    if existing.priority and existing.priority.lower() != cluster.priority.lower():
         differences.append(
-            f"--nodes: {nodes}, but cluster {cluster.name} has at most {there.max_nodes}; request"
-            " fewer, or raise its maximum in the stack"
+            f"cluster {cluster.name}: is {existing.priority}, not {cluster.priority}; {again}"
+        )
+    if existing.max_nodes < nodes:
+        differences.append(
+            f"--nodes: {nodes}, but cluster {cluster.name} has at most {existing.max_nodes};"
+            " request fewer, or raise its maximum in the stack"
         )
     if state not in (None, "Succeeded"):
         differences.append(

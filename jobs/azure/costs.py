@@ -56,7 +56,7 @@ def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Pric
         date = f"{job.created:%Y-%m-%d}" if job.created else ""
         source = PriceSource(f"tag {PRICE} of job {job.name}", job.page or "", date)
         return Price(float(submitted[1]), submitted[2], "hour", source)
-    own = (one for one in clusters if one.name.lower() == job.cluster.lower())
+    own = (cluster for cluster in clusters if cluster.name.lower() == job.cluster.lower())
     cluster = next(own, None)
     return prices.find(cluster.size, cluster.priority) if cluster else None
 
@@ -120,10 +120,10 @@ class JobCosts:
         # The run history has no request for the times of several jobs, so only those are asked for
         # that the list of jobs does not tell.
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = list(pool.map(self._details, jobs))
+            answers = list(pool.map(self._details, jobs))
         return {
             job.name: estimate(job, details, job_price(job, self._clusters.values(), prices), now)
-            for job, details in zip(jobs, found, strict=True)
+            for job, details in zip(jobs, answers, strict=True)
         }
 
     def of_run(self, job: Job) -> list[Cost]:

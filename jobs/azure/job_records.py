@@ -166,8 +166,8 @@ class Jobs:
         """
         if key_problems(run):
             return None
-        own = [one for one in self.newest_first(archived=True, tag="run") if one.run == run]
-        return max(own, key=lambda one: one.attempt.number if one.attempt else 0, default=None)
+        own = [job for job in self.newest_first(archived=True, tag="run") if job.run == run]
+        return max(own, key=lambda job: job.attempt.number if job.attempt else 0, default=None)
 
     def newest_first(self, *, archived: bool = False, tag: str | None = None) -> Iterator[Job]:
         """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.

@@ -67,15 +67,15 @@ def ask(
         )
         query = f"{address}?currencyCode='{currency}'&$filter={quote(wanted)}"
         try:
-            found = read_retail(_pages(query, get, address), region, date)
+            retail = read_retail(_pages(query, get, address), region, date)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{address}: the answer about {size} is not as documented ({error!r})"
             ) from error
-        others = {price.currency for price in found.values()} - {currency}
+        others = {price.currency for price in retail.values()} - {currency}
         if others:
             raise UserError(f"{address}: answered in {', '.join(others)}, not in {currency}")
-        prices |= found
+        prices |= retail
     if not prices:
         raise UserError(f"{address}: has no price of these sizes in {region}; check --region")
     path = stored_file(folder, region)
@@ -106,12 +106,12 @@ def known(
     stored = stored_file(folder, region)
     if stored.exists():
         try:
-            found = read_price_list(stored)
+            listed = read_price_list(stored)
         except ValueError as error:
             raise UserError(f"{error}; delete it, or ask again: {ASK_AGAIN}") from error
-        if found.region != region:
-            raise UserError(f"{stored}: has the prices of {found.region}; ask again: {ASK_AGAIN}")
-        sources.append(found.prices)
+        if listed.region != region:
+            raise UserError(f"{stored}: has the prices of {listed.region}; ask again: {ASK_AGAIN}")
+        sources.append(listed.prices)
     recorded = read_price_list(RECORDED)
     if recorded.region == region:
         sources.append(recorded.prices)

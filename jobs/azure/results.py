@@ -35,15 +35,15 @@ def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
     """
     store = storage.datastores.results
     content = storage.read(store, f"{run_folder(run)}/{EVENTS}") or b""
-    found = []
+    events = []
     for line in content.decode(errors="replace").splitlines():
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict):
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def silent_seconds(storage: Storage, run: str, now: datetime) -> float | None:

@@ -25,8 +25,8 @@ class RunHistory:
 
     def services(self, job: str, node: int) -> dict[str, Any]:
         """Get the services of a job on one of its nodes, by name; empty if it has none."""
-        found = self._send("GET", f"runs/{segment(job)}/serviceinstances/{node}")
-        return found.get("instances") or {}
+        answer = self._send("GET", f"runs/{segment(job)}/serviceinstances/{node}")
+        return answer.get("instances") or {}
 
     def tag(self, experiment: str, job: str, tags: dict[str, str]) -> None:
         """Add tags to a job.

@@ -99,10 +99,10 @@ def object_id(of: TokenCredential, scope: str) -> str:
     Raises:
         SignInError: The token names no user.
     """
-    found = _claims(of.get_token(scope).token).get("oid")
-    if not isinstance(found, str):
+    identity = _claims(of.get_token(scope).token).get("oid")
+    if not isinstance(identity, str):
         raise SignInError("the token of this sign-in has no object id; sign in with `az login`")
-    return found
+    return identity
 
 
 def _claims(token: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from jobs.following.follower import (
 from jobs.following.notices import Notifier, configured_webhook
 from jobs.following.supervisor import RunResult, Supervisor
 from jobs.job_kinds import KINDS, trains
-from jobs.leaf import Found
+from jobs.leaf import OutputEntry
 from jobs.options import ResubmitOptions
 
 _UNATTENDED = (
@@ -148,7 +148,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         kind = type(error) if known else FateUnknownError
         raise kind("\n".join(lines), error.status) from error
     try:
-        found = _finish(workspace, result)
+        entry = _finish(workspace, result)
         cost = JobCosts(workspace.jobs, workspace.manager, supervisor.clusters).of_run(result.job)
     except KeyboardInterrupt:
         detached(job.run, supervisor, job)
@@ -157,7 +157,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         again = f"`{_back(supervisor, job)}` tries again"
         supervisor.console.note(f"{result.job.name}: completed, but not registered; {again}")
         raise
-    _tell_end(supervisor.console, result, found, cost)
+    _tell_end(supervisor.console, result, entry, cost)
     return result
 
 
@@ -184,7 +184,7 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
 
 
 def _tell_end(
-    console: Console, result: RunResult, found: Found | None, cost: Sequence[Cost]
+    console: Console, result: RunResult, entry: OutputEntry | None, cost: Sequence[Cost]
 ) -> None:
     """Print how a run ended, and what to do next."""
     job = result.job
@@ -195,9 +195,9 @@ def _tell_end(
         f"  {costs.LEFT_OUT}",
     ]
     document = {**result.document(), "cost": costs.document(total(cost))}
-    if found is not None:
-        document[found.key] = found.value
-        lines += found.lines
+    if entry is not None:
+        document[entry.key] = entry.value
+        lines += entry.lines
     elif result.exit_code == 0 and trains(job.kind):
         lines.append(f"`{next_command('download', job.run)}` downloads its results")
     elif result.exit_code and job.page:
@@ -220,10 +220,10 @@ def _back(supervisor: Supervisor, job: Job) -> str:
     return next_command("follow", job.run, *supervise)
 
 
-def _finish(workspace: Workspace, result: RunResult) -> Found | None:
+def _finish(workspace: Workspace, result: RunResult) -> OutputEntry | None:
     """Do what follows a completed job of its kind, such as registering a data set."""
     kind = KINDS.get(result.job.kind)
     if result.exit_code or kind is None or kind.completed is None:
         return None
-    found: Found = load(kind.completed)(workspace, result.job)
-    return found
+    entry: OutputEntry = load(kind.completed)(workspace, result.job)
+    return entry

@@ -9,7 +9,7 @@ from common.arguments import parse
 from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
-from jobs.commands.submit import LaunchOptions, launch_work
+from jobs.commands.launch import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
 from jobs.spec import kinds

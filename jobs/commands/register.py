@@ -236,7 +236,7 @@ def _read(storage: Storage, run: str) -> TrainedRun:
             facts=json.loads(facts),
             digest=hashlib.sha256(facts).hexdigest(),
             written=written,
-            stated={key: value for one in stated for key, value in one.items()},
+            stated={key: value for properties in stated for key, value in properties.items()},
         )
     except ValueError as error:
         raise UserError(f"run {run}: a file in its folder is not JSON ({error})") from error

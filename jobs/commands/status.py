@@ -20,12 +20,12 @@ from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.results import silent_seconds
 from jobs.azure.workspace import Workspace, connect
+from jobs.billed import BILLED
 from jobs.console import Console, table
 from jobs.errors import MissingError, RequestError
 from jobs.following import job_states
 from jobs.job_kinds import KINDS
-from jobs.leaf import PLACED, Found
-from jobs.leaves import LEAVES
+from jobs.leaf import PLACED, OutputEntry
 
 MAX_JOBS: Final = 500
 """Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
@@ -109,7 +109,7 @@ def cost_lines(
         lines = ["nodes that cost money now:"]
         lines += [f"  {_cost(nodes, now, prices or NodePrices())}" for nodes in costly]
     errors = [
-        f"{nodes.cluster} could not grow: {one}" for nodes in clusters for one in nodes.errors
+        f"{nodes.cluster} could not grow: {error}" for nodes in clusters for error in nodes.errors
     ]
     return [*lines, *errors]
 
@@ -123,6 +123,26 @@ def age(moment: datetime | None, now: datetime | None = None) -> str:
         if seconds >= 2 * length or (unit != "min" and seconds >= length * 1.5):
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def nodes(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
+    """List the clusters with their nodes, and name those that cost money now, and the resources of
+    the stack that cost money as long as they exist.
+    """
+    manager = workspace.manager
+    clusters = [
+        cluster
+        for declared in outputs.clusters.values()
+        if (cluster := _read_cluster(manager, declared.name)) is not None
+    ]
+    try:
+        prices = costs.read_prices(manager)
+    except RequestError:
+        prices = NodePrices()
+    lines = [*cost_lines(clusters, manager.now(), prices), *outputs.standing_costs]
+    return OutputEntry(
+        "clusters", [_cluster_document(cluster) for cluster in clusters], tuple(lines)
+    )
 
 
 def _list(
@@ -144,26 +164,14 @@ def _status(
     options: StatusOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
 ) -> None:
     workspace.manager.check_workspace()
-    clusters = [
-        nodes
-        for cluster in outputs.clusters.values()
-        if (nodes := _read_cluster(workspace.manager, cluster.name)) is not None
-    ]
+    billed: list[OutputEntry] = [load(row.show)(workspace, outputs) for row in BILLED]
     jobs = list(islice(workspace.jobs.newest_first(), MAX_JOBS + 1))
     older = len(jobs) > MAX_JOBS
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
     attempts = [job for run in runs for job in run.jobs]
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
-    costly: list[Found] = [
-        load(leaf.costs_now)(workspace, outputs) for leaf in LEAVES if leaf.costs_now
-    ]
-    try:
-        prices = costs.read_prices(workspace.manager)
-    except RequestError:
-        prices = NodePrices()
     now = workspace.manager.now()
-    lines = [*cost_lines(clusters, now, prices), *outputs.standing_costs]
-    lines += [line for found in costly for line in found.lines]
+    lines = [line for entry in billed for line in entry.lines]
     waited = {
         run.key: silent_seconds(workspace.storage, run.key, now)
         for run in runs
@@ -173,8 +181,7 @@ def _status(
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
-        "clusters": [_cluster_document(nodes) for nodes in clusters],
-        **{found.key: found.value for found in costly},
+        **{entry.key: entry.value for entry in billed},
         "runs": [
             {
                 "run": run.key,

@@ -209,11 +209,11 @@ def _stop_costs(
 def recoverable_logs(resources: Sequence[StackResource]) -> list[str]:
     """Return what to know about the deleted log workspaces of a state."""
     return [
-        f"log workspace {one.id.rpartition('/')[2]}: is deleted, but Azure keeps its logs for 14"
-        " days, and a new one of its name brings them back; to purge them before, create it again"
-        " and delete it with `az monitor log-analytics workspace delete --force true`"
-        for one in resources
-        if one.kind == _LOGS
+        f"log workspace {resource.id.rpartition('/')[2]}: is deleted, but Azure keeps its logs for"
+        " 14 days, and a new one of its name brings them back; to purge them before, create it"
+        " again and delete it with `az monitor log-analytics workspace delete --force true`"
+        for resource in resources
+        if resource.kind == _LOGS
     ]
 
 
@@ -241,13 +241,13 @@ def check_named(outputs: Platform, others: Sequence[Undeclared], named: Sequence
     Raises:
         UserError: The group has resources that are not in Pulumi's state, and were not named.
     """
-    unknown = [one for one in others if one.name not in named]
+    unknown = [other for other in others if other.name not in named]
     if unknown:
         raise UserError(
             f"stack {outputs.stack}: its group {outputs.resource_group} also has"
             f" {', '.join(map(str, unknown))}, which the stack has not declared and Azure would"
             " delete with the group; nothing was deleted. Move them to another group (az resource"
-            f" move), or pass --also {' '.join(one.name for one in unknown)}"
+            f" move), or pass --also {' '.join(other.name for other in unknown)}"
         )
 
 

@@ -54,7 +54,10 @@ class PreviewOptions:
 
 
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
-    """Run Pulumi in the terminal.
+    """Deploy a stack, or show what that would change.
+
+    First, Pulumi and the stack are checked; then Azure is asked for everything in the list of
+    `jobs.pulumi.prerequisites`, before anything is changed; then Pulumi runs in the terminal.
 
     Returns:
         Exit status: 0, or 130 after Ctrl-C.
@@ -101,11 +104,11 @@ def _preview(pulumi: Pulumi, options: PreviewOptions, console: Console) -> None:
     if options.markdown is None:
         pulumi.preview(as_json=console.as_json, without_rules=options.without_rules)
         return
-    found = changes.read(pulumi.planned(without_rules=options.without_rules))
-    write_atomically(Path(options.markdown), changes.preview_markdown(pulumi.stack, found))
+    changed = changes.read(pulumi.planned(without_rules=options.without_rules))
+    write_atomically(Path(options.markdown), changes.preview_markdown(pulumi.stack, changed))
     console.answer(
-        {"stack": pulumi.stack, "changes": [asdict(one) for one in found]},
-        f"stack {pulumi.stack}: {changes.summary(found)}; see {options.markdown}",
+        {"stack": pulumi.stack, "changes": [asdict(change) for change in changed]},
+        f"stack {pulumi.stack}: {changes.summary(changed)}; see {options.markdown}",
     )
 
 

@@ -26,7 +26,8 @@ from jobs.options import FOLDER, NAME
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri
 from jobs.transfer.blob_upload import BlobUploader
-from jobs.transfer.folder_upload import FolderUpload, LocalDataSet, read_data_set
+from jobs.transfer.folder_upload import FolderUpload
+from jobs.transfer.local_files import LocalFolder, read_data_set
 from jobs.transfer.progress import Progress
 
 
@@ -109,11 +110,21 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     facts = {
         "uri": datastore_uri(store.name, options.path),
         "files": len(data.files),
-        "bytes": data.folder.bytes,
+        "bytes": data.size,
     }
     retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
     client = workspace.storage.container(store, connections=2 * options.threads, retry=retry)
-    upload = FolderUpload(data, options.folder, client, options.to, options.path)
+    progress = Progress("uploading", len(data.files), data.size)
+    uploader = BlobUploader(
+        client,
+        options.path,
+        retry,
+        progress,
+        threads=options.threads,
+        overwrite=options.overwrite,
+        complete=registration.complete,
+    )
+    upload = FolderUpload(data, options.folder, options.to, uploader)
     began = time.monotonic()
     try:
         with workspace.storage.errors(store, writing=True):
@@ -121,22 +132,13 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
                 would = upload.preview()
                 console.answer({**facts, "would": would}, _preview_words(facts, would))
                 return 0
-            with Progress("uploading", len(data.files), data.folder.bytes) as progress:
-                uploader = BlobUploader(
-                    client,
-                    options.path,
-                    retry,
-                    progress,
-                    threads=options.threads,
-                    overwrite=options.overwrite,
-                    complete=registration.complete,
-                )
-                try:
-                    upload.run(uploader)
-                except (AzureError, KeyboardInterrupt):
-                    console.note(_stopped_words(facts, len(upload.new), progress.total_moved))
-                    raise
-        asset = registration.register(data.version(upload.hashes))
+            try:
+                with progress:
+                    upload.run()
+            except (AzureError, KeyboardInterrupt):
+                console.note(_stopped_words(facts, len(upload.new), progress.total_moved))
+                raise
+        asset = registration.register(data.version(upload.md5s))
     except KeyboardInterrupt:
         return INTERRUPTED
     done = {
@@ -163,12 +165,12 @@ class _Registration:
         self,
         options: UploadOptions,
         store: Datastore,
-        data: LocalDataSet,
+        data: LocalFolder,
         manager: ResourceManager,
     ) -> None:
         self._options, self._store, self._manager = options, store, manager
         self._tags = data_sets.describe(
-            len(data.files), data.folder.bytes, data.manifest, data.manifest_content
+            len(data.files), data.size, data.manifest, data.manifest_content
         )
         self._registered: dict[str, str] = {}
         self.complete: ConflictError | None = None
@@ -233,9 +235,9 @@ def _problems(options: UploadOptions) -> list[str]:
     return problems
 
 
-def _notes(data: LocalDataSet) -> list[str]:
+def _notes(data: LocalFolder) -> list[str]:
     notes = []
-    for what, names in (("hidden file", data.folder.hidden), ("empty folder", data.folder.empty)):
+    for what, names in (("hidden file", data.hidden), ("empty folder", data.empty)):
         if names:
             notes.append(f"skipped: {plural(len(names), what)}, such as {names[0]}")
     if data.manifest is None:

@@ -105,13 +105,13 @@ def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[
     if published is None:
         return [*lines, (True, f"{nodes} nodes: {text}; no published figure to compare with")]
     part = bandwidth / published
-    found = (
+    verdict = (
         f"{nodes} nodes: {text}, {part:.0%} of the {published / 1e9:.1f} GB/s that Azure published"
         f" for 2 nodes of {cluster.size}"
     )
     if part < GOOD and cluster.size in TOPOLOGIES:
-        found += f"; check again with {TOPOLOGIES[cluster.size]}"
-    return [*lines, (part >= GOOD, found)]
+        verdict += f"; check again with {TOPOLOGIES[cluster.size]}"
+    return [*lines, (part >= GOOD, verdict)]
 
 
 def _reading(measured: Mapping[str, Any]) -> list[tuple[bool, str]]:

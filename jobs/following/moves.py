@@ -23,18 +23,18 @@ class Moves(Protocol):
         """Return why the newest attempt, which has not ended, is to be ended; None if it is not."""
 
     def place(
-        self, attempts: Sequence[tuple[Job, Details]], there: Mapping[str, int], now: datetime
+        self, attempts: Sequence[tuple[Job, Details]], available: Mapping[str, int], now: datetime
     ) -> Place:
         """Return where the attempt after these goes.
 
         Args:
             attempts: Attempts of the run, oldest first; all have ended.
-            there: Nodes that clusters have now and that no job uses, by name.
+            available: Nodes that clusters have now and that no job uses, by name.
             now: Current time.
         """
 
 
 def moves_of(tags: Mapping[str, str]) -> Moves | None:
     """Return the moves of a run, given the tags of its newest attempt; None if it stays."""
-    found = (load(leaf.placement.moves).of(tags) for leaf in LEAVES if leaf.placement)
-    return next((moves for moves in found if moves is not None), None)
+    every = (load(leaf.placement.moves).of(tags) for leaf in LEAVES if leaf.placement)
+    return next((moves for moves in every if moves is not None), None)

@@ -50,7 +50,7 @@ class Rates:
             clusters: Clusters of runs that continue; only those of Spot nodes count.
             again: Ask now, as an attempt is to be submitted.
         """
-        sizes = {one.size: None for one in clusters if one.priority == "LowPriority"}
+        sizes = {cluster.size: None for cluster in clusters if cluster.priority == "LowPriority"}
         if not sizes or not (again or self._due()):
             return
         self._asked = self._clock()

@@ -184,7 +184,7 @@ def decide(
         return _stop(last)
     count = len(history) + 1
     code, obstacle, cure = NOT_RESUBMITTED, "", ""
-    kept, goes_on = _KEPT[last.trains]
+    state, goes_on = _KEPT[last.trains]
     if count > options.attempts:
         obstacle = f"--resubmit.attempts allows only {options.attempts} attempts"
         cure = f"the same command with a higher number {goes_on}"
@@ -196,7 +196,7 @@ def decide(
     if obstacle:
         return Stop(
             code,
-            f"{interruption}; not submitted again, as {obstacle}. {kept}; {cure}",
+            f"{interruption}; not submitted again, as {obstacle}. {state}; {cure}",
         )
     # The exponent is limited so that a large number of attempts does not overflow.
     pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)
@@ -268,7 +268,11 @@ def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]
     """
     persons = (index for index, result in enumerate(history) if result.by_person)
     since = history[max(persons, default=0) :]
-    earlier = [one for one in since[:-1] if not one.moved and one.exit_code != TIME_LIMIT_STATUS]
+    earlier = [
+        attempt
+        for attempt in since[:-1]
+        if not attempt.moved and attempt.exit_code != TIME_LIMIT_STATUS
+    ]
     return [*earlier, since[-1]]
 
 

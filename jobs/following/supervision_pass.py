@@ -121,9 +121,9 @@ class SupervisionPass:
         details = supervisor.details(job)
         history = supervisor.history(job, details)
         decision = supervisor.decide(job, history)
-        found = look(decision, details.ended, datetime.now(UTC))
-        if found.action == "wait" or self.dry_run:
-            return Seen(job.run, job.name, "waiting", found.text, notified)
+        step = look(decision, details.ended, datetime.now(UTC))
+        if step.action == "wait" or self.dry_run:
+            return Seen(job.run, job.name, "waiting", step.text, notified)
         following = job
         dear = supervisor.too_dear(job) if isinstance(decision, Resubmit) else None
         if dear is not None:
@@ -132,11 +132,11 @@ class SupervisionPass:
             budget = _known(supervisor.budget, job, details)
             following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)
             done = "submitted" if by_us else "was submitted by another supervisor"
-            text = f"{following.name} {done}: {found.text}"
+            text = f"{following.name} {done}: {step.text}"
         else:
-            text = f"{job.name}: {found.text}"
-        assert found.event is not None
-        notified = self.notifier.tell(job, found.event, found.text) or notified
+            text = f"{job.name}: {step.text}"
+        assert step.event is not None
+        notified = self.notifier.tell(job, step.event, step.text) or notified
         did = "concluded" if following is job else "submitted"
         return Seen(job.run, following.name, did, text, notified)
 
@@ -175,4 +175,4 @@ def _known(budget: Budget | None, job: Job, details: Details) -> Budget | None:
 
 def failed(seen: Iterable[Seen]) -> int:
     """Return the exit status of a pass: not 0 if a run could not be looked at."""
-    return RequestError.exit_code if any(one.did == "error" for one in seen) else 0
+    return RequestError.exit_code if any(run.did == "error" for run in seen) else 0

@@ -147,10 +147,10 @@ class Supervisor:
     def _attempts(self, job: Job) -> list[tuple[Job, Details]]:
         """Return the attempts of a run up to one of them; those that have ended are read once."""
         attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-        for one in attempts:
-            if one.name not in self._ended or not self._ended[one.name][0].ended:
-                self._ended[one.name] = one, self.details(one)
-        return [self._ended[one.name] for one in attempts]
+        for attempt in attempts:
+            if attempt.name not in self._ended or not self._ended[attempt.name][0].ended:
+                self._ended[attempt.name] = attempt, self.details(attempt)
+        return [self._ended[attempt.name] for attempt in attempts]
 
     def _look(self, job: Job) -> None:
         """Do what is due while a job is followed."""
@@ -208,8 +208,8 @@ class Supervisor:
         nodes = self._nodes(job, details)
         if attempt is not None:
             attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-            numbered = [(one.attempt.number, one) for one in attempts if one.attempt]
-            for earlier in [one for number, one in numbered if number < attempt.number]:
+            numbered = [(other.attempt.number, other) for other in attempts if other.attempt]
+            for earlier in [other for number, other in numbered if number < attempt.number]:
                 known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
         has_result = job_kinds.trains(job.kind) and attempt is not None
@@ -293,35 +293,37 @@ class Supervisor:
         moves = moves_of(job.tags)
         if moves is None:
             return None
-        there = {}
+        available = {}
         for name in moves.clusters:
             try:
                 nodes = read_nodes(self._manager.get(f"computes/{segment(name)}"))
             except RequestError:
                 continue
-            there[name] = nodes.allocated - nodes.running
-        return moves.place(self._attempts(self._fresh(job)), there, datetime.now(UTC))
+            available[name] = nodes.allocated - nodes.running
+        return moves.place(self._attempts(self._fresh(job)), available, datetime.now(UTC))
 
     def _own(self, job: Job) -> list[Cluster]:
         """Return the cluster of a job; empty if the stack does not have it any more."""
         return self._named(job.cluster)
 
     def _named(self, name: str) -> list[Cluster]:
-        return [one for one in self.clusters.values() if one.name.lower() == name.lower()]
+        return [
+            cluster for cluster in self.clusters.values() if cluster.name.lower() == name.lower()
+        ]
 
     def _next(self, job: Job, decision: Resubmit) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
-        told = None
+        reported = None
         while (dear := self.too_dear(job)) is not None:
-            if dear != told:
+            if dear != reported:
                 self.console.say(f"{job.run}: waits, as {dear}")
-                told = dear
+                reported = dear
             if wait_until(lambda: self._fresh(job).canceled_by_us, DEAR_SECONDS, LOOK_SECONDS):
                 return None
-        if self.budget is not None and told:
+        if self.budget is not None and reported:
             self.budget = self._rates.priced(self.budget, next(iter(self._own(job)), None))
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(

@@ -54,21 +54,24 @@ def read(document: Mapping[str, Any]) -> list[Change]:
     Raises:
         PlatformReadError: The document has another form.
     """
-    found: dict[str, Change] = {}
+    planned: dict[str, Change] = {}
     try:
         for step in document.get("steps") or ():
             operation = _OPERATIONS.get(step["op"])
             state = step.get("newState") or step.get("oldState") or {}
             if operation is not None and state.get("custom"):
                 change = _change(step, str(state["type"]), operation)
-                known = found.get(step["urn"])
+                known = planned.get(step["urn"])
                 if known is None or not known.properties:
-                    found[step["urn"]] = change
+                    planned[step["urn"]] = change
     except (KeyError, TypeError, AttributeError) as error:
         raise PlatformReadError(
             f"pulumi: the preview has an unexpected format ({error!r})"
         ) from error
-    return sorted(found.values(), key=lambda one: (_ORDER.index(one.operation), one.kind, one.name))
+    return sorted(
+        planned.values(),
+        key=lambda change: (_ORDER.index(change.operation), change.kind, change.name),
+    )
 
 
 def _change(step: Mapping[str, Any], kind: str, operation: Operation) -> Change:
@@ -80,7 +83,12 @@ def _change(step: Mapping[str, Any], kind: str, operation: Operation) -> Change:
 def summary(changes: Sequence[Change]) -> str:
     """Return how many resources a deployment would change, such as "2 to create, 1 to update"."""
     counts = Counter(change.operation for change in changes)
-    return ", ".join(f"{counts[one]} to {one}" for one in _ORDER if counts[one]) or "no changes"
+    return (
+        ", ".join(
+            f"{counts[operation]} to {operation}" for operation in _ORDER if counts[operation]
+        )
+        or "no changes"
+    )
 
 
 def drift_lines(changes: Iterable[Change]) -> list[str]:
@@ -94,10 +102,10 @@ def drift_lines(changes: Iterable[Change]) -> list[str]:
 
 def preview_markdown(stack: str, changes: Sequence[Change]) -> str:
     """Return the comment that shows what a deployment would change. Its first line marks it."""
-    lost = [one for one in changes if one.operation in ("delete", "replace")]
+    lost = [change for change in changes if change.operation in ("delete", "replace")]
     lines = [marker(stack), f"### Preview of stack `{stack}`", "", f"{summary(changes)}."]
     if lost:
-        names = ", ".join(f"`{one.name}`" for one in lost[:_MOST_PROPERTIES])
+        names = ", ".join(f"`{change.name}`" for change in lost[:_MOST_PROPERTIES])
         lines += ["", f"**Deletes or replaces {text.plural(len(lost), 'resource')}**: {names}"]
     return "\n".join([*lines, *_table("would", changes), ""])
 
@@ -105,8 +113,8 @@ def preview_markdown(stack: str, changes: Sequence[Change]) -> str:
 def drift_markdown(stack: str, changes: Sequence[Change]) -> str:
     """Return the page that shows what differs between Pulumi's state and Azure."""
     count = text.plural(len(changes), "resource")
-    found = f"{count} changed outside of Pulumi." if changes else "No drift."
-    return "\n".join([f"### Drift of stack `{stack}`", "", found, *_table("drift", changes), ""])
+    sentence = f"{count} changed outside of Pulumi." if changes else "No drift."
+    return "\n".join([f"### Drift of stack `{stack}`", "", sentence, *_table("drift", changes), ""])
 
 
 def marker(stack: str) -> str:

@@ -141,7 +141,9 @@ class Pulumi:
             PlatformReadError: The configuration cannot be read.
         """
         answer = self._ask("config", "--json")
-        return {key: one.get("objectValue", one.get("value")) for key, one in answer.items()}
+        return {
+            key: setting.get("objectValue", setting.get("value")) for key, setting in answer.items()
+        }
 
     def check(self) -> list[StackResource]:
         """Check that the stack exists and has no pending operations; return its resources.
@@ -244,7 +246,9 @@ class Pulumi:
             try:
                 self._attended(*words, "--json", "--non-interactive", asks=False, answer=answer)
             except UpdateFailedError as error:
-                reasons = [f"{one.name}: {one.message}".strip(": ") for one in error.failed]
+                reasons = [
+                    f"{failure.name}: {failure.message}".strip(": ") for failure in error.failed
+                ]
                 raise UserError("\n".join([str(error), *reasons])) from error
             answer.seek(0)
             try:

@@ -68,21 +68,27 @@ class AzureResources:
             declared: Resources in Pulumi's state.
         """
         group = self._manager.group_id.lower()
-        ids = {one.id.lower() for one in declared}
+        ids = {resource.id.lower() for resource in declared}
         if group not in ids or not self.has_group():
             return []
         ids.add(self._manager.workspace_id.lower())
-        parents = tuple(f"{one}/" for one in ids if one != group)
+        parents = tuple(f"{place}/" for place in ids if place != group)
         own_name = f"{self._outputs.workspace.rpartition('-ml-')[0]}-nic-".lower()
-        found = []
-        for one in self._manager.items(f"{self._manager.group_id}/resources", GROUPS):
-            place, kind, name = str(one["id"]).lower(), str(one["type"]), str(one["name"])
+        others = []
+        for resource in self._manager.items(f"{self._manager.group_id}/resources", GROUPS):
+            place, kind, name = (
+                str(resource["id"]).lower(),
+                str(resource["type"]),
+                str(resource["name"]),
+            )
             card = kind.lower() == _CARD and (name.lower().startswith(own_name) or ".nic." in name)
-            managed = (one.get("managedBy") or "").lower() in ids
+            managed = (resource.get("managedBy") or "").lower() in ids
             by_azure = card or managed or _SMART.search(f"{kind} {name}")
-            if not (place in ids or place.startswith(parents) or self._is_own(one) or by_azure):
-                found.append(Undeclared(kind, name))
-        return found
+            if not (
+                place in ids or place.startswith(parents) or self._is_own(resource) or by_azure
+            ):
+                others.append(Undeclared(kind, name))
+        return others
 
     def has_workspace(self) -> bool:
         """Whether the workspace exists."""
@@ -165,7 +171,7 @@ class AzureResources:
 def _vault(outputs: Platform) -> str:
     if isinstance(outputs, PlatformOutputs):
         return (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
-    return next((one.name for one in outputs.names if one.resource == "vault"), "")
+    return next((named.name for named in outputs.names if named.resource == "vault"), "")
 
 
 def _why(vault: dict[str, Any], purge: str) -> str:

@@ -18,9 +18,9 @@ from common.waiting import wait_until
 from jobs.azure.job_records import Jobs
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
+from jobs.billed import BILLED
 from jobs.console import Console
 from jobs.errors import AccessError, MissingError, PlatformReadError, RequestError
-from jobs.leaves import LEAVES
 from jobs.pulumi.cli import Pulumi, UpdateFailedError
 from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
 from jobs.pulumi.retry_policy import LONGEST_PAUSE, advice, waiting
@@ -65,7 +65,7 @@ class Teardown:
         if stack_resources:
             self.console.note("running pulumi destroy for the rest of the stack")
             self._destroy()
-            self._did("destroyed the stack's resources")
+            self.did("destroyed the stack's resources")
         self._purge_vault()
 
     def stop_costs(self) -> None:
@@ -75,13 +75,9 @@ class Teardown:
             UserError: A step failed; the steps before it are done.
         """
         if self.resources.has_workspace():
-            # First, what costs money without jobs.
-            for delete in (load(leaf.delete) for leaf in LEAVES if leaf.delete):
-                deleted = delete(self.manager, self.console, self.wait, self.poll)
-                if deleted is not None:
-                    self._did(f"deleted {deleted}")
-            self._cancel_jobs()
-            self.delete_clusters()
+            # The nodes of clusters are last: the others cost money without jobs.
+            for row in reversed(BILLED):
+                load(row.delete)(self)
 
     def leftovers_of_state(self) -> list[Leftover]:
         """List the resources that are still in Pulumi's state, or say why it cannot be read."""
@@ -122,9 +118,14 @@ class Teardown:
         self._until(lambda: not computes(), "the deletion of the clusters")
         if deleted:
             which = plural(len(deleted), "cluster") if names is None else ", ".join(names)
-            self._did(f"deleted {which}")
+            self.did(f"deleted {which}")
 
-    def _cancel_jobs(self) -> None:
+    def cancel_jobs(self) -> None:
+        """Cancel all jobs, and wait until they have ended.
+
+        Raises:
+            UserError: Azure refused to cancel a job, or this timed out.
+        """
         asked: set[str] = set()
 
         def ended() -> bool:
@@ -138,7 +139,7 @@ class Teardown:
 
         self._until(ended, "the jobs to end")
         if asked:
-            self._did(f"cancelled {plural(len(asked), 'job')}")
+            self.did(f"cancelled {plural(len(asked), 'job')}")
 
     def _cancel(self, name: str) -> None:
         try:
@@ -155,10 +156,14 @@ class Teardown:
         of its name would have them again: those of the workspace, which is purged before Pulumi
         comes to them, and those that others have added to the stack's resources.
         """
-        declared = {one.id.lower() for one in stack_resources if one.kind in _DIAGNOSTICS}
+        declared = {
+            resource.id.lower() for resource in stack_resources if resource.kind in _DIAGNOSTICS
+        }
         workspace = self.manager.workspace_id.lower()
         own, others = [], []
-        for place in sorted({workspace, *(one.partition(_SETTINGS)[0] for one in declared)}):
+        for place in sorted(
+            {workspace, *(setting.partition(_SETTINGS)[0] for setting in declared)}
+        ):
             with suppress(MissingError, AccessError):
                 for setting in self.manager.items(f"{place}{_SETTINGS}", DIAGNOSTICS):
                     id_ = str(setting["id"])
@@ -170,10 +175,10 @@ class Teardown:
             with suppress(MissingError):
                 self.manager.delete(setting, DIAGNOSTICS)
         if own:
-            self._did(f"deleted {plural(len(own), 'diagnostic setting')} of the workspace")
+            self.did(f"deleted {plural(len(own), 'diagnostic setting')} of the workspace")
         for setting in others:
             place, _, name = setting.lower().partition(f"{_SETTINGS}/")
-            self._did(
+            self.did(
                 f"deleted diagnostic setting {name} of {place.rpartition('/')[2]}, which the stack"
                 " has not declared"
             )
@@ -214,7 +219,7 @@ class Teardown:
         self._delete(f"{self.manager.workspace_id}?forceToPurge=true")
         self._until(lambda: not self.resources.has_workspace(), "the deletion of the workspace")
         if existed:
-            self._did(f"purged workspace {self.manager.workspace}")
+            self.did(f"purged workspace {self.manager.workspace}")
 
     def _purge_vault(self) -> None:
         name = self.resources.vault
@@ -229,7 +234,7 @@ class Teardown:
             # Roles on the resource group do not suffice; what is left is listed at the end.
             self.console.note(f"vault {name} is not purged: {str(error).splitlines()[0]}")
             return
-        self._did(f"purged vault {name}")
+        self.did(f"purged vault {name}")
 
     def _delete(self, path: str) -> None:
         """Request a deletion; a resource that does not exist is no error."""
@@ -246,6 +251,17 @@ class Teardown:
                 f" {self.manager.workspace} in the portal, and run the same command again"
             )
 
-    def _did(self, what: str) -> None:
+    def did(self, what: str) -> None:
+        """Report a deletion that is done."""
         self.done.append(what)
         self.console.note(what)
+
+
+def delete_nodes(teardown: Teardown) -> None:
+    """Cancel the jobs of a workspace, and delete its clusters.
+
+    Raises:
+        UserError: One of the two failed.
+    """
+    teardown.cancel_jobs()
+    teardown.delete_clusters()

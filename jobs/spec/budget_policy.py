@@ -66,9 +66,9 @@ class Budget:
     @classmethod
     def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:
         """Read the budget of a job's run from the tags of the job; None if it has none."""
-        found = [AMOUNT.fullmatch(tags.get(name, "")) for name in (LIMIT, PRICE, SPENT)]
+        matches = [AMOUNT.fullmatch(tags.get(name, "")) for name in (LIMIT, PRICE, SPENT)]
         margin = tags.get(MARGIN, "")
-        limit, price, spent = found
+        limit, price, spent = matches
         if not (limit and price and spent and margin.isdigit()) or float(price[1]) <= 0:
             return None
         amounts = float(limit[1]), limit[2], float(price[1])

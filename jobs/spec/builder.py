@@ -217,8 +217,8 @@ def _cheapest(outputs: PlatformOutputs) -> str | None:
     """Return the training cluster without GPUs, if there is one; None leaves the choice open."""
     plain = (
         key
-        for key, one in sorted(outputs.clusters.items())
-        if one.duty == "train" and not one.gpus_per_node
+        for key, cluster in sorted(outputs.clusters.items())
+        if cluster.duty == "train" and not cluster.gpus_per_node
     )
     return next(plain, None)
 
@@ -234,7 +234,7 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Clus
     Raises:
         SpecError: The stack has no such cluster for jobs, or several of which none is named.
     """
-    usable = {key: one for key, one in outputs.clusters.items() if one.duty != "build"}
+    usable = {key: cluster for key, cluster in outputs.clusters.items() if cluster.duty != "build"}
     known = ", ".join(f"{key} ({cluster})" for key, cluster in sorted(usable.items())) or "none"
     stack = f"the stack {outputs.stack}"
     if name is None:

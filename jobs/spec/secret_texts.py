@@ -38,12 +38,12 @@ def is_secret(text: str) -> bool:
 
 def options_with_secrets(words: Sequence[str]) -> list[str]:
     """Return the options of a command line whose values look like a secret, without the values."""
-    found = []
+    options = []
     for before, word in zip(("", *words), words, strict=False):
         name = word.partition("=")[0] if word.startswith("--") else before
         if is_secret(word.removeprefix(f"{name}=")):
-            found.append(name if name.startswith("--") else "a word without an option")
-    return found
+            options.append(name if name.startswith("--") else "a word without an option")
+    return options
 
 
 def public_address(address: str) -> str | None:

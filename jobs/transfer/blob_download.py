@@ -7,65 +7,47 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient
 
 from common.errors import UserError
-from common.files import write_atomically
 from jobs.azure.storage import Blob
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
 
 RECORD: Final = ".downloaded.json"
-"""Name of the record in the download folder: the state of each downloaded file, to distinguish it
-from a user's own file. Each line is a JSON object of states by file, and is appended before the
-file gets its name; so a download that is killed knows its files again."""
+"""Name of the record in the download folder, which distinguishes its files from a user's own. Each
+line is a JSON object of states by file, and is appended before the file gets its name; so a
+download that is killed knows its files again."""
 LOCK: Final = ".downloaded.lock"
 """Name of the lock file in the download folder; held by the process that downloads into it."""
 CHANGES: Final = 5
 """How often a blob may change while it is read, as logs of a running job do."""
-
-
-@dataclass(frozen=True)
-class FileState:
-    """State of a file after its download."""
-
-    etag: str
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, path: Path, etag: str) -> Self:
-        status = path.stat()
-        return cls(etag, status.st_size, status.st_mtime_ns)
-
-
 _MISMATCH: Final = "MD5 mismatch"
 """Text of azure-storage-blob's error for a damaged response."""
 
 Action = Literal["fetch", "keep", "compare", "refuse"]
 
 
-def choose_action(blob: Blob, left: FileState | None, now: FileState | None) -> Action:
+def choose_action(blob: Blob, etag: str | None, size: int | None) -> Action:
     """Decide whether a file is downloaded. Pure.
 
     Args:
         blob: Blob to download.
-        left: State of the file after the last download, or None if there was none.
-        now: Current state of the file, with the etag of `left`; None if the file does not exist.
+        etag: Etag of the blob that the file is an unchanged download of; None if it is none.
+        size: Bytes of the file; None if it does not exist.
     """
-    if now is None:
+    if size is None:
         return "fetch"
-    if left == now:
-        return "keep" if left.etag == blob.etag else "fetch"
-    return "compare" if now.size == blob.size and blob.md5 is not None else "refuse"
+    if etag is not None:
+        return "keep" if etag == blob.etag else "fetch"
+    return "compare" if size == blob.size and blob.md5 is not None else "refuse"
 
 
 @contextmanager
@@ -110,62 +92,58 @@ class DownloadRecord:
     """Record of the files that were downloaded into a folder; shared by many threads.
 
     Raises:
-        LocalError: The record cannot be read or written.
+        LocalError: The record cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._path = folder, folder / RECORD
-        self._lock = threading.Lock()
-        self.files: dict[str, FileState] = {}
-        """States of the files after their download, by their keys."""
+        self._folder, self._path, self._lock = folder, folder / RECORD, threading.Lock()
+        self._etags: dict[tuple[str, int, int], str] = {}
+        """Etags by name, bytes and modification time of a file. A download that was killed may have
+        recorded a state that its file did not get."""
         try:
-            # A download that was killed may have left half a line.
-            lines, end, half = self._path.read_text().rpartition("\n")
-            for line in lines.splitlines():
-                self._read(line)
+            lines = self._path.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise LocalError(
-                f"{self._path}: cannot be read ({error}); delete it, and existing files are"
-                " compared with storage again"
-            ) from error
-        if half or "\n" in lines or not end:
-            self._rewrite()
+        except OSError as error:
+            raise LocalError(f"{self._path}: cannot be read ({error.strerror})") from error
+        for line in lines:
+            # A download that was killed may have left half a line: that file is compared again.
+            with suppress(ValueError, TypeError, AttributeError, KeyError):
+                for name, state in json.loads(line).items():
+                    self._etags[name, state["size"], state["modified_ns"]] = state["etag"]
 
-    def key(self, path: Path) -> str:
-        """Return the key of a file: its path relative to the folder."""
-        return path.relative_to(self._folder).as_posix()
+    def etag(self, path: Path) -> str | None:
+        """Return the etag of the blob that a file is an unchanged download of, or None."""
+        return self._etags.get(self._state(path, path))
 
-    def add(self, path: Path, state: FileState) -> None:
-        """Record the state of a file that is complete, before it gets its name."""
-        key = self.key(path)
+    def add(self, path: Path, content: Path, etag: str) -> None:
+        """Record a file that is complete, before it gets its name.
+
+        Args:
+            path: Its future path.
+            content: Its current path.
+            etag: Etag of its blob.
+
+        Raises:
+            LocalError: The record cannot be written.
+        """
+        state = name, size, modified_ns = self._state(path, content)
+        line = json.dumps({name: {"etag": etag, "size": size, "modified_ns": modified_ns}})
         with self._lock:
-            if self.files.get(key) == state:
+            if self._etags.get(state) == etag:
                 return
-            line = json.dumps({key: asdict(state)})
             try:
                 with self._path.open("a") as file:
-                    file.write(line + "\n")
+                    # The last line may be half a line.
+                    file.write(f"\n{line}\n")
             except OSError as error:
                 raise not_written(self._path, error) from error
-            self.files[key] = state
+            self._etags[state] = etag
 
-    def _read(self, line: str) -> None:
-        for name, values in json.loads(line).items():
-            state, path = FileState(**values), self._folder / name
-            known = self.files.get(name)
-            # A download that was killed may have recorded a state that the file did not get.
-            if known is None or not path.exists() or FileState.of(path, known.etag) != known:
-                self.files[name] = state
-
-    def _rewrite(self) -> None:
-        """Write the record as one line, atomically."""
-        text = json.dumps({name: asdict(state) for name, state in sorted(self.files.items())})
-        try:
-            write_atomically(self._path, text + "\n")
-        except OSError as error:
-            raise not_written(self._path, error) from error
+    def _state(self, path: Path, content: Path) -> tuple[str, int, int]:
+        status = content.stat()
+        name = path.relative_to(self._folder).as_posix()
+        return name, status.st_size, status.st_mtime_ns
 
 
 class BlobDownloader:
@@ -200,29 +178,27 @@ class BlobDownloader:
             AzureError: The container refused the request.
         """
         try:
-            is_new = not self._is_there(blob, target)
-            if is_new:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                self._write(client.get_blob_client(address), blob, target)
-            else:
-                self._progress.kept(blob.size)
-                self._record.add(target, FileState.of(target, blob.etag))
+            if self._is_current(blob, target):
+                self._progress.skipped(blob.size)
+                self._record.add(target, target, blob.etag)
+                return False
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._write(client.get_blob_client(address), blob, target)
         except ResourceNotFoundError as error:
             raise UserError(
                 f"{address}: was deleted during the download; run the same command again"
             ) from error
         except OSError as error:
             raise not_written(target, error) from error
-        return is_new
+        return True
 
-    def _is_there(self, blob: Blob, target: Path) -> bool:
-        left = self._record.files.get(self._record.key(target))
-        now = None
+    def _is_current(self, blob: Blob, target: Path) -> bool:
+        etag, size = None, None
         if target.is_symlink() or target.is_dir():
             raise LocalError(f"{target}: is not a regular file; move it away")
         if target.exists():
-            now = FileState.of(target, left.etag if left else "")
-        action = choose_action(blob, left, now)
+            etag, size = self._record.etag(target), target.stat().st_size
+        action = choose_action(blob, etag, size)
         if action == "compare":
             action = "keep" if _md5(target) == blob.md5 else "refuse"
         if action == "refuse" and not self._overwrite:
@@ -233,7 +209,7 @@ class BlobDownloader:
         return action == "keep"
 
     def _write(self, client: BlobClient, blob: Blob, target: Path) -> None:
-        """Download a blob to a file."""
+        """Download a blob to a file, from its beginning whenever it changes."""
         for _ in range(CHANGES):
             try:
                 self._complete(client, blob, target)
@@ -247,13 +223,15 @@ class BlobDownloader:
         )
 
     def _complete(self, client: BlobClient, blob: Blob, target: Path) -> None:
-        partial = target.with_name(f".{target.name}.{_short(blob.etag)}.partial")
+        version = hashlib.sha256(blob.etag.encode()).hexdigest()[:8]
+        partial = target.with_name(f".{target.name}.{version}.partial")
         partial.touch()
         with partial.open("r+b") as file:
-            if file.seek(0, os.SEEK_END) > blob.size:
-                file.truncate(file.seek(0))
-            self._progress.kept(file.tell())
-            for content in _rest(client, blob, file.tell()):
+            offset = file.seek(0, os.SEEK_END)
+            if offset > blob.size:
+                offset = file.truncate(file.seek(0))
+            self._progress.skipped(offset)
+            for content in _rest(client, blob, offset):
                 file.write(content)
                 self._progress.moved(len(content))
         size = partial.stat().st_size
@@ -266,7 +244,7 @@ class BlobDownloader:
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
             raise _damaged(client)
-        self._record.add(target, FileState.of(partial, blob.etag))
+        self._record.add(target, partial, blob.etag)
         partial.replace(target)
         for older in target.parent.glob(f".{escape(target.name)}.????????.partial"):
             older.unlink(missing_ok=True)
@@ -314,7 +292,3 @@ def _damaged(client: BlobClient) -> UserError:
 def _md5(path: Path) -> bytes:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()
-
-
-def _short(etag: str) -> str:
-    return hashlib.sha256(etag.encode()).hexdigest()[:8]

@@ -1,13 +1,14 @@
 """Upload a file to a blob: hashed while it is read, in blocks if it is large, complete or absent.
 
 Block names are derived from position and content. By them, the blocks that an interrupted upload
-has already sent are recognized, even if other parts of the file have changed since.
+has already sent are recognized, even if other parts of the file have changed since; the SDK's
+`upload_blob` would send an archive of 138 GB from its beginning again.
 """
 
 import hashlib
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,15 +18,13 @@ from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSe
 from jobs.azure.storage import MIB, XXH128, Blob
 from jobs.errors import ConflictError
 from jobs.retry import Retry
-from jobs.transfer.local_files import Hashes, LocalError, LocalFile
+from jobs.transfer.local_files import LocalError, LocalFile
 from jobs.transfer.progress import Progress
 
 BLOCK: Final = 8 * MIB
 """Bytes per block; a file of at most this size is sent in one request."""
 MAX_BLOCKS: Final = 50_000
 """Blocks per blob (Azure, "Scalability and performance targets for Blob storage")."""
-ATTEMPTS: Final = 3
-"""Attempts to upload and commit the blocks, in case the server has lost accepted ones."""
 
 
 @dataclass
@@ -45,23 +44,22 @@ class BlobUploader:
     """Whether to replace blobs with other content."""
     complete: ConflictError | None = None
     """Error to raise instead of sending a file to a folder that must not change, or None."""
-    remedy: str = "--overwrite True replaces it"
-    """What to do about a blob with other content."""
 
     def __post_init__(self) -> None:
         self._blocks = ThreadPoolExecutor(self.threads)
         # Bounds the number of blocks that are in memory and not yet sent.
         self._slots = threading.Semaphore(2 * self.threads)
 
-    def send(self, file: LocalFile, existing: Blob | None) -> tuple[Hashes, bool]:
-        """Upload a file unless its blob exists.
+    def send(self, file: LocalFile, existing: Blob | None) -> tuple[bytes, bool]:
+        """Upload a file unless its blob exists. If storage has lost blocks of it, it stays absent,
+        and another call sends them.
 
         Args:
             file: File to upload.
             existing: Blob of the file's name, or None.
 
         Returns:
-            Hashes of the file, and whether it was sent.
+            MD5 of the file, and whether it was sent.
 
         Raises:
             ChangedError: The file has changed since the folder was scanned.
@@ -72,66 +70,62 @@ class BlobUploader:
             AzureError: The container refused the request.
         """
         if existing is not None and existing.size == file.size:
-            hashes = self._hash(file)
-            if existing.md5 == hashes.md5:
-                self.progress.kept(file.size)
-                return hashes, False
+            md5 = hashlib.md5(usedforsecurity=False)
+            for _ in file.blocks(BLOCK, md5):
+                self.retry.check()
+            if existing.md5 == md5.digest():
+                self.progress.skipped(file.size)
+                return md5.digest(), False
         if self.complete is not None:
             raise self.complete
         if existing is not None and not self.overwrite:
             state = "with other content" if existing.md5 else "without a hash to compare with"
             raise LocalError(
-                f"{file.name}: already exists in {self.folder}, {state}; {self.remedy}"
+                f"{file.name}: already exists in {self.folder}, {state}; --overwrite True"
+                " replaces it"
             )
         blob = self.client.get_blob_client(f"{self.folder}/{file.name}")
         put = self._put if file.size <= BLOCK else self._put_blocks
         return put(blob, file), True
 
-    def _hash(self, file: LocalFile) -> Hashes:
-        reader = file.reader()
-        for _ in reader.blocks(BLOCK):
-            self.retry.check()
-        return reader.hashes
-
-    def _put(self, blob: BlobClient, file: LocalFile) -> Hashes:
-        reader = file.reader()
-        content = b"".join(reader.blocks(BLOCK))
-        hashes = reader.hashes
+    def _put(self, blob: BlobClient, file: LocalFile) -> bytes:
+        md5 = hashlib.md5(usedforsecurity=False)
+        content = b"".join(file.blocks(BLOCK, md5))
         blob.upload_blob(
             content,
             length=len(content),
             overwrite=True,
             validate_content=True,
-            **_described(hashes),
+            **_described(file, md5.digest()),
         )
         self.progress.moved(len(content))
-        return hashes
+        return md5.digest()
 
-    def _put_blocks(self, blob: BlobClient, file: LocalFile) -> Hashes:
-        for attempt in range(1, ATTEMPTS + 1):
-            staged = self._staged(blob)
-            reader = file.reader()
-            names, sending = [], list[Future[None]]()
-            try:
-                for number, content in enumerate(reader.blocks(block_size(file.size))):
-                    self.retry.check()
-                    name = block_name(number, content)
-                    names.append(name)
-                    if staged.get(name) == len(content):
-                        self.progress.kept(len(content) if attempt == 1 else 0)
-                        continue
-                    self._slots.acquire()
-                    sending.append(self._blocks.submit(self._stage, blob, name, content))
-                hashes = reader.hashes
-            finally:
-                # Also after an error: no block may arrive after this file is finished.
-                errors = [future.exception() for future in sending]
-            for error in errors:
-                if error is not None:
-                    raise error
-            if self._commit(blob, names, hashes, last=attempt == ATTEMPTS):
-                break
-        return hashes
+    def _put_blocks(self, blob: BlobClient, file: LocalFile) -> bytes:
+        md5, staged = hashlib.md5(usedforsecurity=False), self._staged(blob)
+        names, sending = [], list[Future[None]]()
+        try:
+            for number, content in enumerate(file.blocks(block_size(file.size), md5)):
+                self.retry.check()
+                names.append(block_name(number, content))
+                if staged.get(names[-1]) == len(content):
+                    self.progress.skipped(len(content))
+                    continue
+                self._slots.acquire()
+                sending.append(self._blocks.submit(self._stage, blob, names[-1], content))
+        finally:
+            # Also after an error: no block may arrive after this file is finished.
+            wait(sending)
+        for block in sending:
+            block.result()
+        described = _described(file, md5.digest())
+        try:
+            blob.commit_block_list([BlobBlock(name) for name in names], **described)
+        except HttpResponseError as error:
+            # Storage has lost some of the blocks.
+            if error.error_code != "InvalidBlockList":  # type: ignore[attr-defined]
+                raise
+        return md5.digest()
 
     def _staged(self, blob: BlobClient) -> Mapping[str, int]:
         """Return the sizes of uncommitted blocks, by name."""
@@ -141,7 +135,8 @@ class BlobUploader:
             if error.error_code == "ContainerNotFound":  # type: ignore[attr-defined]
                 raise
             return {}
-        if any(len(block.id) != NAME_LENGTH for block in blocks):
+        # Storage requires names of the same length of all blocks of a blob.
+        if any(len(block.id) != len(block_name(0, b"")) for block in blocks):
             raise LocalError(
                 f"{blob.blob_name}: has blocks of another program's unfinished upload; finish that"
                 " upload, or choose another folder (storage drops such blocks after a week)"
@@ -154,16 +149,6 @@ class BlobUploader:
             self.progress.moved(len(content))
         finally:
             self._slots.release()
-
-    def _commit(self, blob: BlobClient, names: list[str], hashes: Hashes, *, last: bool) -> bool:
-        """Commit the blocks to a blob; return False if the server has lost some of them."""
-        try:
-            blob.commit_block_list([BlobBlock(name) for name in names], **_described(hashes))
-        except HttpResponseError as error:
-            if last or error.error_code != "InvalidBlockList":  # type: ignore[attr-defined]
-                raise
-            return False
-        return True
 
 
 def block_size(size: int) -> int:
@@ -178,13 +163,9 @@ def block_name(number: int, content: bytes) -> str:
     return f"{number:05d}-{digest}"
 
 
-NAME_LENGTH: Final = len(block_name(0, b""))
-"""Length of block names; storage requires it to be the same for all blocks of a blob."""
-
-
-def _described(hashes: Hashes) -> dict[str, Any]:
+def _described(file: LocalFile, md5: bytes) -> dict[str, Any]:
     """Return the arguments by which a blob is stored with its hashes."""
     return {
-        "content_settings": ContentSettings(content_md5=bytearray(hashes.md5)),
-        "metadata": {} if hashes.xxh128 is None else {XXH128: hashes.xxh128},
+        "content_settings": ContentSettings(content_md5=bytearray(md5)),
+        "metadata": {} if file.xxh128 is None else {XXH128: file.xxh128},
     }

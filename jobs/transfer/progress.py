@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Final, Self
 
 from rich import progress
@@ -30,7 +29,7 @@ class Progress:
     def __init__(self, activity: str, files: int, total: int, every: float = 10.0) -> None:
         self._files, self._every = files, every
         self._lock = threading.Lock()
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
         self._bar = progress.Progress(
             progress.TextColumn(
                 "{task.description} {task.fields[files]} of " + plural(files, "file")
@@ -56,41 +55,36 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def moved(self, count: int) -> None:
         """Count bytes transferred over the network."""
-        with self._told_then():
+        with self._counting():
             self.total_moved += count
             # Bytes that are transferred twice do not count as progress.
             self._bar.advance(self._task.id, min(count, self._task.remaining or 0))
 
-    def kept(self, count: int) -> None:
+    def skipped(self, count: int) -> None:
         """Count bytes that need no transfer, as they already exist at the target."""
-        with self._told_then():
+        with self._counting():
             # `advance` would count them for the speed.
             self._task.completed += min(count, self._task.remaining or 0)
 
     def file(self) -> None:
         """Count a completed file."""
-        with self._told_then():
+        with self._counting():
             self.total_files += 1
             self._bar.update(self._task.id, files=f"{self.total_files:,}")
 
     @contextmanager
-    def _told_then(self) -> Iterator[None]:
+    def _counting(self) -> Iterator[None]:
         """Change the counts, and print a line if there is no bar and it is time for one."""
         with self._lock:
             yield
             now, task = time.monotonic(), self._task
-            if self._bar.disable and now - self._told >= self._every:
-                self._told = now
+            if self._bar.disable and now - self._printed >= self._every:
+                self._printed = now
                 done, total = int(task.completed), int(task.total or 0)
                 text = line(
                     task.description, self.total_files, self._files, done, total, task.speed or 0.0

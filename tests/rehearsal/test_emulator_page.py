@@ -33,7 +33,8 @@ def serve(folder, *arguments):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.rehearse_all
+@pytest.mark.without_engine
 def test_the_example_passes_as_it_is_printed(tmp_path):
     for language, name in (("json", "azure.json"), ("python", "test_words.py")):
         (content,) = re.findall(rf"```{language}\n(.*?)```", EXAMPLE, re.DOTALL)

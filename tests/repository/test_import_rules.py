@@ -69,9 +69,9 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.extras.estimate.factors", "jobs.extras.estimate.forecast"),
     *("jobs.extras.estimate.rows", "jobs.extras.estimate.report"),
     "jobs.extras.estimate.workload",
-    *("jobs.gone", "jobs.extras.scaling.measurement", "jobs.extras.scaling.report"),
+    *("jobs.gone", "jobs.extras.scaling.measurement"),
     "jobs.throughput",
-    *("jobs.pulumi.changes", "jobs.extras.pipelines.runner_policy"),
+    *("jobs.pulumi.changes", "jobs.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *(
         "jobs.extras.serving.monitoring",

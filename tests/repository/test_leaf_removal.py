@@ -99,6 +99,21 @@ def extras_of(world):
     return [Removal(leaf.parent.name, world) for leaf in (ROOT / world).glob("extras/*/leaf.py")]
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_first_line_of_an_extra_names_those_that_it_imports(world):
+    extras = extras_of(world)
+    for extra in extras:
+        modules = list((ROOT / extra.package.replace(".", "/")).rglob("*.py"))
+        imported = {
+            other.name
+            for other in extras
+            if other != extra and any(imports(path, [other.package]) for path in modules)
+        }
+        package = ROOT / extra.package.replace(".", "/") / "__init__.py"
+        line = ast.get_docstring(ast.parse(package.read_text())).splitlines()[0]
+        assert set(re.findall(r"`(\w+)`", line.partition("Needs ")[2])) == imported, extra.name
+
+
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the files that git knows."""

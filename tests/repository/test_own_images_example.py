@@ -29,12 +29,12 @@ SHORTENED = {"train": {"ARGS": "--epochs 4"}}
 takes."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("added", "top1"),
     [
         pytest.param(SHORTENED, 0.80, id="4 epochs"),
-        pytest.param({}, 0.94, id="as it is written", marks=pytest.mark.long),
+        pytest.param({}, 0.94, id="as it is written"),
     ],
 )
 def test_the_example_of_the_page_works(
@@ -78,7 +78,7 @@ def test_the_example_of_the_page_works(
     assert "GeneratorDataset" not in said["train"].stdout + said["train"].stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_calls_of_the_page_for_python_work(tmp_path: Path) -> None:
     write_photos(tmp_path / "data" / "photos", 100)
     page = (ROOT / "docs" / "python.md").read_text()

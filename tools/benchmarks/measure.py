@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from common.files import write_atomically
 from trainer.diagnostics.environment import environment
 from trainer.distributed.communicator import Communicator
-from trainer.loggers.console import Console
 
 Result = TypeVar("Result")
 Options = TypeVar("Options", bound="BenchmarkOptions")
@@ -53,14 +52,18 @@ def take_turns(
         settle: Whether to wait until a contender's background threads are idle, and count their
             CPU time too. Otherwise work done ahead would count for the next contender.
     """
-    console = Console(rounds, silent=world.rank != 0)
+
+    def say(text: str) -> None:
+        if world.rank == 0:
+            print(text, flush=True)
+
     for name, work in contenders.items():
         world.barrier()
         start = time.perf_counter()
         work()
         if settle:
             _settle()
-        console.say(f"warmed up {name} in {time.perf_counter() - start:.1f} s")
+        say(f"warmed up {name} in {time.perf_counter() - start:.1f} s")
     samples: Samples = {name: [] for name in contenders}
     for number in range(rounds):
         for name, work in contenders.items():
@@ -74,7 +77,7 @@ def take_turns(
             ranks = world.gather([1000 * cpu / units, 1000 * wall / units])
             cpu_ms = statistics.mean(rank[0] for rank in ranks)
             samples[name].append(Sample(cpu_ms, max(rank[1] for rank in ranks)))
-        console.say(f"round {number + 1} of {rounds}")
+        say(f"round {number + 1} of {rounds}")
     return samples
 
 

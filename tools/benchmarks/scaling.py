@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from common.errors import ConfigError, UserError
-from jobs.extras.scaling.report import share
+from jobs.extras.scaling.measurement import share
 from jobs.throughput import (
     FILE,
     FOLDER,

@@ -42,12 +42,15 @@ def _about(module: Path) -> str:
     """Return the first sentence of a module's docstring; "" without one."""
     text = module.read_text(encoding="utf-8") if module.is_file() else ""
     docstring = ast.get_docstring(ast.parse(text)) or ""
-    return re.split(r"(?<=\.)\s|\n\n", docstring)[0].replace("\n", " ")
+    paragraph = docstring.split("\n\n")[0].replace("\n", " ")
+    return re.split(r"(?<!et al)(?<=\.) (?=[A-Z])", paragraph)[0]
 
 
 def main(args: Sequence[str]) -> None:
     """Print the packages that are named, or all."""
     for package in args or PACKAGES:
+        if not (ROOT / package).is_dir():
+            raise SystemExit(f"error: {package} is not a folder; name one such as trainer/data")
         for depth, name, about in rooms(ROOT / package):
             print(f"{'  ' * depth}{name:{30 - 2 * depth}} {about}")
 

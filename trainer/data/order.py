@@ -12,8 +12,10 @@ permutation of the n records. Within an epoch:
 Rank r of N takes the positions that leave r when divided by N. N divides V, so these are whole
 streams, and a rank reads the bytes of its own streams only. A step of global batch B takes the
 positions [t B, (t + 1) B) whatever N is, so all world sizes that divide the requested number of
-streams see identical global batches; for the others V is rounded up to a multiple of N. A run
-resumes at any position by starting each stream at the window that holds it.
+streams see identical global batches; for the others V is rounded up to a multiple of N. After a
+roll-back t also counts the batches that were skipped. A run resumes at any position by starting
+each stream at the window that holds it. `--imbalance.by sampling` draws records in another order:
+see `data/imbalance/sampling.py`.
 
 An epoch keeps the V with which it was begun, so that each record is read exactly once in it even if
 a run resumes with an N that does not divide V. Until the epoch ends, a rank then reads windows that
@@ -164,9 +166,10 @@ class Order:
             position: First position of the endless sequence not yet read by all ranks.
 
         Returns:
-            Windows are read in this order: the rest of an epoch with another V, if there is one,
-            then all others. Each has a function of windows for each turn: the rank reads one record
-            of turn 0, one of turn 1, and so on, cyclically.
+            The windows in the order in which they are read: first the rest of an epoch that was
+            begun with another V, if the position lies in one, then those of all later epochs. Each
+            entry has a function of windows for each turn: the rank reads one record of turn 0, one
+            of turn 1, and so on, cyclically.
         """
         rest: list[Callable[[], Iterator[Window]]] = []
         epoch = position // self.examples

@@ -14,13 +14,13 @@ from common.text import plural
 from trainer.checkpoints.writer import Saved
 from trainer.errors import NonFiniteError
 from trainer.leaves import TASKS
-from trainer.loggers.console import Console, class_lines, detailed
 from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
 from trainer.tasks.shortcomings import shortcomings
 from trainer.tasks.task import Evaluation
+from trainer.training.console import Console, class_lines, detailed
 from trainer.training.setup import RunSetup
 
 
@@ -33,7 +33,7 @@ class Reporter:
         self._metrics = TASKS[setup.config.task]
         detail = setup.config.log.detail
         self.console = Console(
-            setup.plan.last_step,
+            setup.plan,
             silent=not chief,
             detail=detailed(os.environ) if detail is None else detail,
         )
@@ -98,32 +98,17 @@ class Reporter:
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
         epoch = self._plan.epoch_of(step)
-        self.console.metrics(step, self._where(step), values)
+        self.console.metrics(step, values)
         self.console.progress(step)
         self._write("train", step, {"epoch": epoch, **values})
-
-    def _epoch(self, step: int) -> str:
-        # The last batch of a run may reach into another epoch.
-        epochs = self._plan.epochs
-        return f"epoch {min(self._plan.epoch_of(step), epochs):.2f} of {epochs}"
-
-    def _where(self, step: int) -> str:
-        plan = self._plan
-        all_images = plan.examples * plan.epochs
-        images, last = (min(n * plan.global_batch, all_images) for n in (step, plan.last_step))
-        return f"{self._epoch(step)}  {images:>{len(f'{last:,}')},} of {last:,} images"
 
     def evaluation(self, step: int, result: Evaluation) -> None:
         """Report an evaluation."""
         epoch = self._plan.epoch_of(step)
         first = self._metrics.evaluation[0].key
         known = {key: value for key, value in result.baseline.items() if key == first}
-        words = "  ".join(self._metrics.words({**result.metrics, "baseline": known}))
-        self.console.say(
-            f"{self.console.place(step, self._epoch(step))}"
-            f"  held-out {words}  loss {result.loss:.4f}"
-            f"  ({result.examples:,} images)"
-        )
+        words = self._metrics.words({**result.metrics, "baseline": known})
+        self.console.evaluation(step, words, result.loss, result.examples)
         values = {"epoch": epoch, **result.metrics, "validation_loss": result.loss}
         self._write("evaluation", step, values, {"baseline": dict(result.baseline)})
 
@@ -238,7 +223,8 @@ class Reporter:
         ranks = f" on {plural(self._plan.ranks, 'rank')}" if several else ""
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
-            f"trained {plural(step, 'step')} ({', '.join(self._where(step).split('  ', 1))}) in"
+            f"trained {plural(step, 'step')} ({self.console.epoch(step)},"
+            f" {self.console.images(step)}) in"
             f" {result['training_seconds']:.1f} s{ranks}{speed}\n{report}result.json,"
             f" metrics.jsonl, tblogs and checkpoints are in {self._folder.path}"
         )

@@ -8,7 +8,7 @@ take the first step                      which traces and compiles
 until the last step, or a request to stop:
     report, evaluate and save            whatever is due
     take steps                           until something is due again
-    go back to a checkpoint              if a loss or gradient was not finite
+    stop, or go back to a checkpoint     if a loss or gradient was not finite
 evaluate, save, write predictions and result, export the model
 """
 
@@ -239,7 +239,7 @@ class Attempt:
         while report is not None:
             step += report.steps
             if report.bad_step is not None:
-                step = self._roll_back(step)
+                step = self._roll_back_or_stop(step)
                 epoch = int(plan.epoch_of(step))
                 report = self._take_steps(step, epoch)
                 continue
@@ -379,8 +379,9 @@ class Attempt:
         if self._saver.urgent or any(observer.urgent for observer in self._observers):
             self._stepper.loop.request_pause()
 
-    def _roll_back(self, step: int) -> int:
-        """Restore the newest checkpoint, and continue with the images after those of the bad step.
+    def _roll_back_or_stop(self, step: int) -> int:
+        """Restore the newest checkpoint, and continue with the images after those of the bad step;
+        end the run if its options ask for that, or there is no checkpoint.
 
         Returns:
             The step of that checkpoint.

@@ -92,9 +92,9 @@ def _earlier(
     budget, and the amount and currency that its tags have for those before it.
     """
     known = [Budget.of(job.tags, job.nodes) for job in attempts]
-    since = max((index for index, one in enumerate(known) if one is not None), default=0)
+    since = max((index for index, budget in enumerate(known) if budget is not None), default=0)
     before = known[since] if known else None
-    by_name = {one.name.lower(): one for one in clusters.values()}
+    by_name = {cluster.name.lower(): cluster for cluster in clusters.values()}
     dearest = []
     for job, budget in zip(attempts[since:], known[since:], strict=True):
         cost, cluster = costs[job.name], by_name.get(job.cluster.lower())

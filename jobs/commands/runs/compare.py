@@ -146,7 +146,7 @@ def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     ]
     page = write_page(compared, Path(options.page).absolute(), console)
     differing = differences(compared)
-    said = told_by_leaves(compared, outputs)
+    said = about_runs(compared, outputs)
     console.answer(
         {
             "runs": [each.document() for each in compared],
@@ -159,7 +159,7 @@ def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     return 0
 
 
-def told_by_leaves(runs: Sequence[ComparedRun], outputs: PlatformOutputs) -> list[str]:
+def about_runs(runs: Sequence[ComparedRun], outputs: PlatformOutputs) -> list[str]:
     """Return what leaves know of runs, such as their estimates."""
     known = [load(leaf.about_run) for leaf in LEAVES if leaf.about_run]
     return [text for each in runs for about in known if (text := about(each, outputs)) is not None]
@@ -181,17 +181,17 @@ def read_files(storage: Storage, keys: Sequence[str]) -> dict[str, dict[str, byt
 
     with ThreadPoolExecutor(8) as pool:
         contents = list(pool.map(read, names))
-    found: dict[str, dict[str, bytes]] = {key: {} for key in keys}
+    stored: dict[str, dict[str, bytes]] = {key: {} for key in keys}
     for (key, name), content in zip(names, contents, strict=True):
         if content is not None:
-            found[key][name] = content
-    missing = [key for key, files in found.items() if not files]
+            stored[key][name] = content
+    missing = [key for key, files in stored.items() if not files]
     if missing:
         raise MissingError(
             f"{', '.join(missing)}: no files in container {store.container} of {store.account}, so"
             f" there is nothing to compare yet; `{next_command('status')}` shows the runs"
         )
-    return found
+    return stored
 
 
 def differences(compared: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
@@ -229,7 +229,7 @@ def _lines(
     said: Sequence[str],
     page: Path | None,
 ) -> Iterator[str]:
-    metrics = list(dict.fromkeys(one for run in compared for one in metrics_in(run.result)))
+    metrics = list(dict.fromkeys(metric for run in compared for metric in metrics_in(run.result)))
     head = ("run", "state", *(metric.label for metric in metrics), "steps", "images/s", "time")
     rows = [run.row(metrics) for run in compared]
     yield table((*head, "attempts", "node time", "cost"), rows)

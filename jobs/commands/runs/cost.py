@@ -13,7 +13,7 @@ from jobs.azure import costs
 from jobs.azure.costs import JobCost, JobCosts
 from jobs.azure.job_records import Job, recent
 from jobs.azure.workspace import Workspace, connect
-from jobs.commands.runs.compare import ComparedRun, read_files, told_by_leaves
+from jobs.commands.runs.compare import ComparedRun, about_runs, read_files
 from jobs.console import Console, table
 from jobs.errors import MissingError
 
@@ -47,9 +47,9 @@ def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     newest = workspace.jobs.newest_first(archived=True)
     jobs = list(recent(newest, workspace.manager.now, options.days))
     console.note(f"looking up the times of {plural(len(jobs), 'job')}")
-    found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
+    spent = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
     groups = group(jobs, options.by)
-    said = _told(workspace, outputs, groups, found) if options.estimates else []
+    said = _about(workspace, outputs, groups, spent) if options.estimates else []
     console.answer(
         {
             "by": options.by,
@@ -58,25 +58,25 @@ def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
                 {
                     "name": name,
                     "jobs": [job.name for job in own],
-                    **costs.document(total(found[job.name] for job in own)),
-                    **costs.starts(found[job.name] for job in own),
+                    **costs.document(total(spent[job.name] for job in own)),
+                    **costs.starts(spent[job.name] for job in own),
                 }
                 for name, own in groups.items()
             ],
-            **costs.document(total(found.values())),
-            **costs.starts(found.values()),
+            **costs.document(total(spent.values())),
+            **costs.starts(spent.values()),
             "about": said,
         },
-        "\n".join([*_lines(options, groups, found), *said]),
+        "\n".join([*_lines(options, groups, spent), *said]),
     )
     return 0
 
 
-def _told(
+def _about(
     workspace: Workspace,
     outputs: PlatformOutputs,
     groups: Mapping[str, Sequence[Job]],
-    found: Mapping[str, JobCost],
+    spent: Mapping[str, JobCost],
 ) -> list[str]:
     """Return what leaves know of the runs that have files in storage."""
     runs = []
@@ -86,8 +86,8 @@ def _told(
         except MissingError:
             continue
         attempts = sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)
-        runs.append(ComparedRun(key, files, attempts, [found[job.name] for job in own]))
-    return told_by_leaves(runs, outputs)
+        runs.append(ComparedRun(key, files, attempts, [spent[job.name] for job in own]))
+    return about_runs(runs, outputs)
 
 
 def group(jobs: Iterable[Job], by: str) -> dict[str, list[Job]]:
@@ -105,15 +105,15 @@ def group(jobs: Iterable[Job], by: str) -> dict[str, list[Job]]:
 
 
 def _lines(
-    options: CostOptions, groups: Mapping[str, Sequence[Job]], found: Mapping[str, JobCost]
+    options: CostOptions, groups: Mapping[str, Sequence[Job]], spent: Mapping[str, JobCost]
 ) -> list[str]:
     if not groups:
         return [f"no job was submitted in the last {plural(options.days, 'day')}"]
     rows = [
-        (name, str(len(own)), *_figures([found[job.name] for job in own]))
+        (name, str(len(own)), *_figures([spent[job.name] for job in own]))
         for name, own in groups.items()
     ]
-    whole = ("all", str(len(found)), *_figures(list(found.values())))
+    whole = ("all", str(len(spent)), *_figures(list(spent.values())))
     named = options.by.removeprefix(_TAG)
     head = (named, "jobs", "node starts", "evicted nodes", "node time", "cost")
     return [*table(head, [*rows, whole]).splitlines(), f"cost: {costs.LEFT_OUT}"]

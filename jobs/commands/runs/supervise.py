@@ -70,14 +70,14 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
         seen = supervision.run()
         looked = f"looked at {plural(len(seen), 'run')}"
         summary = looked if seen else "no run asks for supervision"
-        console.answer([one.document() for one in seen], summary)
+        console.answer([attempt.document() for attempt in seen], summary)
         return failed(seen)
     try:
         while True:
             console.say(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
             try:
                 seen = supervision.run()
-                if any(one.did in ("running", "waiting", "submitted") for one in seen):
+                if any(attempt.did in ("running", "waiting", "submitted") for attempt in seen):
                     rates.look(outputs.clusters.values())
             except RequestError as error:
                 # The runs continue in Azure, and the next pass looks at all of them.

@@ -10,11 +10,11 @@ from infra.outputs import MODELS_FOLDER, PlatformOutputs
 from jobs.assets import models
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
-from jobs.commands.submit import LaunchOptions, launch_work
+from jobs.commands.launch import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
 from jobs.extras.batch.spec import BatchOptions, score
-from jobs.leaf import Found
+from jobs.leaf import OutputEntry
 from jobs.options import AttemptOptions, JobOptions
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
@@ -87,10 +87,10 @@ def run(
     return launch_work(options, outputs, workspace, console, "score", make)
 
 
-def completed(workspace: Workspace, job: Job) -> Found:  # noqa: ARG001
+def completed(workspace: Workspace, job: Job) -> OutputEntry:  # noqa: ARG001
     """Say where the files of a completed job are."""
     folder = job.tags["scores"]
-    return Found(
+    return OutputEntry(
         "scores", folder, (f"its files are in {folder} of the container of prepared data",)
     )
 

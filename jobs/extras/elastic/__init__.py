@@ -1,1 +1,1 @@
-"""Leaf: a run that continues on the nodes that there are."""
+"""A run that continues on the nodes that there are. Needs `estimate`."""

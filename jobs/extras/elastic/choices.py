@@ -9,7 +9,6 @@ from typing import Final, Self
 
 from common.errors import ConfigError
 from common.prices import NodePrices, money
-from common.program import load
 from common.text import plural
 from jobs.azure import clusters
 from jobs.azure.costs import read_prices
@@ -18,11 +17,11 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.submission import look_up
 from jobs.errors import RequestError, SpecError
 from jobs.extras.elastic.leaf import ElasticOptions
-from jobs.extras.elastic.placement_policy import Choice, Rules
+from jobs.extras.elastic.placement_policy import MoveRules, NodeChoice
+from jobs.extras.estimate.forecast import expected
 from jobs.leaf import PLACED
-from jobs.leaves import LEAVES
 from jobs.spec.job_spec import JobSpec
-from jobs.throughput import Expected, words
+from jobs.throughput import words
 from trainer.config import TrainConfig
 
 TAG: Final = "choices"
@@ -43,7 +42,7 @@ class Offer:
 
     key: str
     """Name of the cluster in the stack's settings."""
-    choice: Choice
+    choice: NodeChoice
     processes: int
     """Processes per node."""
     batch_size: int
@@ -59,7 +58,7 @@ class Offer:
 class Choices:
     """All choices of a run, the best first, and when it moves between them."""
 
-    rules: Rules
+    rules: MoveRules
     offers: tuple[Offer, ...]
 
     @property
@@ -82,8 +81,8 @@ class Choices:
     def tag(self) -> str:
         """The value of the tag from which `of` reads these choices."""
         offers = [
-            [one.key, one.choice.cluster, one.choice.nodes, one.processes, one.batch_size]
-            for one in self.offers
+            [offer.key, offer.choice.cluster, offer.choice.nodes, offer.processes, offer.batch_size]
+            for offer in self.offers
         ]
         rules = [self.rules.wait_hours, self.rules.up_hours]
         return json.dumps([rules, offers], separators=(",", ":"))
@@ -94,10 +93,10 @@ class Choices:
         try:
             (wait, up), offers = json.loads(tags[TAG])
             read = tuple(
-                Offer(str(key), Choice(str(cluster), int(nodes)), int(processes), int(batch))
+                Offer(str(key), NodeChoice(str(cluster), int(nodes)), int(processes), int(batch))
                 for key, cluster, nodes, processes, batch in offers
             )
-            return cls(Rules(float(wait), float(up)), read) if read else None
+            return cls(MoveRules(float(wait), float(up)), read) if read else None
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -133,27 +132,27 @@ def offer(
     problems: list[str] = []
     specs: list[JobSpec] = []
     offers: list[Offer] = []
-    for one in keys:
+    for cluster in keys:
         refused, before = [], len(offers)
         for nodes in _halves(spec.nodes, least):
-            named = f"{one}, {plural(nodes, 'node')}"
+            named = f"{cluster}, {plural(nodes, 'node')}"
             try:
-                other = build(one, nodes, config) if offers else spec
+                other = build(cluster, nodes, config) if offers else spec
                 batch = _share(config, spec, other)
-                other = build(one, nodes, replace(config, batch_size=batch)) if offers else spec
+                other = build(cluster, nodes, replace(config, batch_size=batch)) if offers else spec
             except (ConfigError, SpecError) as error:
                 refused += [(text, f"{named}: {text}") for text in error.problems]
                 continue
             problems += [f"{named}: {text}" for text in _other(spec, other)]
             specs.append(other)
             processes = other.processes_per_node or 1
-            offers.append(Offer(one, Choice(other.cluster.name, nodes), processes, batch))
+            offers.append(Offer(cluster, NodeChoice(other.cluster.name, nodes), processes, batch))
         # A smaller cluster is asked for as many nodes as it has.
         small = len(offers) > before and all(text.startswith("--nodes:") for text, _ in refused)
         problems += [] if small else [text for _, text in refused]
     if problems:
         raise SpecError(problems)
-    rules = Rules(round(options.move_down_minutes / 60, 6), options.move_up_hours)
+    rules = MoveRules(round(options.move_down_minutes / 60, 6), options.move_up_hours)
     tags = {
         TAG: Choices(rules, tuple(offers)).tag,
         NUMBER: "0",
@@ -172,16 +171,16 @@ def check(
         RequestError: Azure did not answer.
     """
     problems: list[str] = []
-    for one in others:
+    for job in others:
         try:
-            look_up(manager, one)
+            look_up(manager, job)
         except SpecError as error:
             problems += error.problems
             continue
-        nodes = clusters.read_nodes(manager.get(f"computes/{segment(one.cluster.name)}"))
-        missing = clusters.missing_cores(manager, nodes, one.nodes) or []
+        nodes = clusters.read_nodes(manager.get(f"computes/{segment(job.cluster.name)}"))
+        missing = clusters.missing_cores(manager, nodes, job.nodes) or []
         problems += [
-            f"{plural(one.nodes, 'node')} of {one.cluster.name}: {text}" for text in missing
+            f"{plural(job.nodes, 'node')} of {job.cluster.name}: {text}" for text in missing
         ]
     if problems:
         raise SpecError(problems)
@@ -190,8 +189,8 @@ def check(
     except RequestError:
         prices = NodePrices()
     yield "choices, the best first; the run moves between them by itself:"
-    for one in (spec, *others):
-        yield f"  {plural(one.nodes, 'node')} of {one.cluster}: {_estimate(one, config, prices)}"
+    for job in (spec, *others):
+        yield f"  {plural(job.nodes, 'node')} of {job.cluster}: {_estimate(job, config, prices)}"
 
 
 def _halves(nodes: int, least: int) -> Iterator[int]:
@@ -236,17 +235,15 @@ def _other(spec: JobSpec, other: JobSpec) -> list[str]:
 
 def _estimate(spec: JobSpec, config: TrainConfig, prices: NodePrices) -> str:
     """Return throughput and price of a choice in words, where they are known."""
-    cluster, said = spec.cluster, []
-    data = spec.tags.get("data", "")
-    for predicts in (leaf.expects for leaf in LEAVES if leaf.expects):
-        expected: Expected = load(predicts)(config, cluster, spec.nodes, data)
-        speed = expected.images_per_s
-        said.append(words(speed, "images/s") if speed else f"images/s unknown, {expected.reason}")
+    cluster = spec.cluster
+    forecast = expected(config, cluster, spec.nodes, spec.tags.get("data", ""))
+    speed = forecast.images_per_s
+    estimate = words(speed, "images/s") if speed else f"images/s unknown, {forecast.reason}"
     price = prices.find(cluster.size, cluster.priority)
     most = prices.highest(cluster.size, cluster.priority)
     if price is not None:
         cost = f"{money(price.amount * spec.nodes, price.currency)} an hour"
         if most is not None and most.amount > price.amount:
             cost += f", up to {money(most.amount * spec.nodes, most.currency)}"
-        said.append(cost)
-    return "; ".join(said) or "no estimate"
+        estimate += f"; {cost}"
+    return estimate

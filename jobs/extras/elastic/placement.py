@@ -54,20 +54,20 @@ class ElasticMoves:
         return f"{left}: {words[left]}" if left else None
 
     def place(
-        self, attempts: Sequence[tuple[Job, Details]], there: Mapping[str, int], now: datetime
+        self, attempts: Sequence[tuple[Job, Details]], available: Mapping[str, int], now: datetime
     ) -> Place:
         """Return where the next attempt runs, and why.
 
         Args:
             attempts: Attempts of the run, oldest first; all have ended.
-            there: Nodes that clusters have now, by name.
+            available: Nodes that clusters have now, by name.
             now: Current time.
         """
         history = self._history(attempts, now)
         job = attempts[-1][0]
         choices = [offer.choice for offer in self.choices.offers]
         pinned = self._pinned(job)
-        number = following(history, choices, there, pinned)
+        number = following(history, choices, available, pinned)
         offer = self.choices.offers[number]
         reason = job.tags.get(MOVED, "").partition(": ")[2] or "its nodes were taken before"
         if pinned is not None:

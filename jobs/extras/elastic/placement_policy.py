@@ -22,7 +22,7 @@ _LONGEST: Final = 4
 
 
 @dataclass(frozen=True)
-class Choice:
+class NodeChoice:
     """Nodes that a run can ask for."""
 
     cluster: str
@@ -31,7 +31,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Rules:
+class MoveRules:
     """When a run asks for other nodes."""
 
     wait_hours: float
@@ -53,7 +53,9 @@ class Placed:
     left: Left = ""
 
 
-def leave(history: Sequence[Placed], rules: Rules, last: int, pinned: int | None = None) -> Left:
+def leave(
+    history: Sequence[Placed], rules: MoveRules, last: int, pinned: int | None = None
+) -> Left:
     """Decide whether the newest attempt is ended so that the next one asks for other nodes.
 
     Args:
@@ -75,8 +77,8 @@ def leave(history: Sequence[Placed], rules: Rules, last: int, pinned: int | None
 
 def following(
     history: Sequence[Placed],
-    choices: Sequence[Choice],
-    there: Mapping[str, int],
+    choices: Sequence[NodeChoice],
+    available: Mapping[str, int],
     pinned: int | None = None,
 ) -> int:
     """Return the number of the choice that the next attempt asks for.
@@ -84,8 +86,8 @@ def following(
     Args:
         history: Attempts of the run, oldest first; all have ended.
         choices: Choices of the run, the best first.
-        there: Nodes that clusters have now, by name: those that have come while a job waited for
-            more of them.
+        available: Nodes that clusters have now, by name: those that have come while a job waited
+            for more of them.
         pinned: The choice that a user has pinned.
     """
     if pinned is not None:
@@ -95,7 +97,7 @@ def following(
         # Nodes that were taken may be back, and an attempt that ended to go up does so.
         return 0
     lower = range(now.choice + 1, len(choices))
-    fitting = [n for n in lower if choices[n].nodes <= there.get(choices[n].cluster, 0)]
+    fitting = [n for n in lower if choices[n].nodes <= available.get(choices[n].cluster, 0)]
     if fitting:
         return fitting[0]
     if before is not None and before.left == "up":

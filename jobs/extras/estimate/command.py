@@ -15,7 +15,7 @@ from jobs.azure import node_prices
 from jobs.console import Console
 from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
 from jobs.extras.estimate.report import Report, Wish, read_deadline
-from jobs.extras.estimate.workload import DataSet, Workload
+from jobs.extras.estimate.workload import DataSize, Workload
 from jobs.options import DataOptions
 from jobs.throughput import Point
 from trainer.data.manifest import FILE_NAME, load_manifest
@@ -114,7 +114,7 @@ class PlanOptions:
             ConfigError: They are invalid.
         """
         if self.run is None:
-            workload_of(self, program, data=DataSet())
+            workload_of(self, program, data=DataSize())
 
     @property
     def wish(self) -> Wish | None:
@@ -195,7 +195,7 @@ def measured(
 
 
 def workload_of(
-    options: PlanOptions, program: Sequence[str] = (), *, data: DataSet | None = None
+    options: PlanOptions, program: Sequence[str] = (), *, data: DataSize | None = None
 ) -> Workload:
     """Return the run of the options.
 
@@ -213,12 +213,12 @@ def workload_of(
     return Workload(config, data or _data_set(options, None))
 
 
-def _data_set(options: PlanOptions, outputs: PlatformOutputs | None) -> DataSet:
+def _data_set(options: PlanOptions, outputs: PlatformOutputs | None) -> DataSize:
     name = options.data
     if name is not None:
         folder = Path(name)
         if (folder / FILE_NAME).is_file():
-            return DataSet.of(load_manifest(folder), name)
+            return DataSize.of(load_manifest(folder), name)
         if outputs is None or ":" not in name:
             raise ConfigError(
                 [f"--data: {name} has no {FILE_NAME}; name a folder that has one or, with --stack,"
@@ -231,11 +231,11 @@ def _data_set(options: PlanOptions, outputs: PlatformOutputs | None) -> DataSet:
         workspace = connect(outputs)
         uri = prepared_data.find(workspace.manager, name)
         manifest = prepared_data.read_manifest(workspace.storage, DataOptions(asset=name), uri)
-        return DataSet.of(manifest, name)
+        return DataSize.of(manifest, name)
     if options.images and options.gigabytes and options.pixels:
         sizes = options.images, options.gigabytes, options.pixels
-        return DataSet(*sizes, "as told by --images, --gigabytes, --pixels")
-    return DataSet()
+        return DataSize(*sizes, "as told by --images, --gigabytes, --pixels")
+    return DataSize()
 
 
 def wanted(
@@ -252,15 +252,15 @@ def wanted(
             for size in vm_sizes.deployable(gpu=True)
             for priority in _priorities(size)
         ]
-    found = []
+    sizes = []
     for cluster in outputs.clusters.values():
         size = vm_sizes.find(cluster.size)
         if cluster.duty == "train" and size is not None and size.gpus:
             counts = tuple(count for count in options.nodes if count <= cluster.max_nodes)
-            found.append((size, counts or (cluster.max_nodes,), str(cluster.priority)))
-    if not found:
+            sizes.append((size, counts or (cluster.max_nodes,), str(cluster.priority)))
+    if not sizes:
         raise ConfigError([f"--stack: {outputs.stack} has no cluster with GPUs to train on"])
-    return found
+    return sizes
 
 
 def choices_of(
@@ -286,7 +286,7 @@ def explained(key: str, forecaster: Forecaster) -> list[Choice]:
     name, _, count = key.partition(":")
     size = vm_sizes.find(name) or vm_sizes.find(f"Standard_{name}")
     if size is None or not size.gpus or not count.isdigit() or int(count) < 1:
-        names = [one.name.removeprefix("Standard_") for one in vm_sizes.deployable(gpu=True)]
+        names = [size.name.removeprefix("Standard_") for size in vm_sizes.deployable(gpu=True)]
         raise ConfigError(
             [f"--explain: {key!r} must be SIZE:NODES, with one of {', '.join(names)}"]
         )

@@ -113,10 +113,10 @@ def held_out(rows: Sequence[Row]) -> Iterator[Case]:
         systems.setdefault((*system, row.note), []).append(row)
     for row in rows:
         if row.network != "TCP":
-            others = [one for one in kinds[row.kind] if one.publisher != row.publisher]
-            found = nearest(others, row)
-            if found is not None:
-                yield Case(found.of_class, row, row.images_per_s / found.images_per_s)
+            others = [other for other in kinds[row.kind] if other.publisher != row.publisher]
+            linear = nearest(others, row)
+            if linear is not None:
+                yield Case(linear.of_class, row, row.images_per_s / linear.images_per_s)
     for own in systems.values():
         for row in own:
             yield from _in_a_system(own, row)
@@ -124,7 +124,7 @@ def held_out(rows: Sequence[Row]) -> Iterator[Case]:
 
 def _in_a_system(system: Sequence[Row], row: Row) -> Iterator[Case]:
     """Estimate a row as one who has measured the least of its system that a class needs."""
-    own = {(one.shape, one.data): one.of_one_gpu for one in system}
+    own = {(member.shape, member.data): member.of_one_gpu for member in system}
     gpus, nodes = row.shape
     known = (
         own.get((row.shape, "synthetic")) if row.data == "real" else None,
@@ -151,10 +151,10 @@ def factor(cases: Sequence[Case]) -> Factor:
 
 def factors(rows: Sequence[Row]) -> dict[Class, Factor]:
     """Return the factor of every class that rows can be held out of."""
-    found: dict[Class, list[Case]] = {}
+    cases: dict[Class, list[Case]] = {}
     for case in held_out(rows):
-        found.setdefault(case.of_class, []).append(case)
-    return {each: factor(found[each]) for each in CLASSES if each in found}
+        cases.setdefault(case.of_class, []).append(case)
+    return {each: factor(cases[each]) for each in CLASSES if each in cases}
 
 
 @cache
@@ -169,7 +169,7 @@ def borne_out(rows: Sequence[Row]) -> dict[Class, tuple[int, int]]:
     of fewer than three publishers, those of a type of GPU have none.
     """
     cases = list(held_out(rows))
-    found: dict[Class, tuple[int, int]] = {}
+    counts: dict[Class, tuple[int, int]] = {}
     for each in CLASSES:
         own = [case for case in cases if case.of_class == each]
         few = len({case.row.publisher for case in own}) < _FEW
@@ -181,8 +181,8 @@ def borne_out(rows: Sequence[Row]) -> dict[Class, tuple[int, int]]:
             if bounds is not None:
                 tested += len(judged)
                 inside += sum(bounds.holds(case.ratio) for case in judged)
-        found[each] = inside, tested
-    return found
+        counts[each] = inside, tested
+    return counts
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -193,11 +193,11 @@ def table(rows: Sequence[Row]) -> str:
         "|---|---|--:|--:|--:|--:|--:|",
     ]
     tested = borne_out(rows)
-    for each, one in factors(rows).items():
+    for each, spread in factors(rows).items():
         inside, of = tested[each]
         lines.append(
-            f"| {each[0]} | {each[1]} | {one.usual:.2f} | {one.off:.2f} | {one.rows}"
-            f" | {one.publishers} | {inside} of {of} |"
+            f"| {each[0]} | {each[1]} | {spread.usual:.2f} | {spread.off:.2f} | {spread.rows}"
+            f" | {spread.publishers} | {inside} of {of} |"
         )
     return "\n".join(lines)
 

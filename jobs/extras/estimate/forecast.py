@@ -8,11 +8,14 @@ from typing import Any, Final, Literal
 
 from common.errors import ConfigError
 from common.prices import NodePrices, Price
+from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
+from infra.outputs import Cluster
 from jobs.extras.estimate.factors import Factor, Linear, nearest, published
 from jobs.extras.estimate.rows import Row, gpu_type, own_rows, shipped, wanted_row
 from jobs.extras.estimate.workload import Workload, decoding, decoding_ms
-from jobs.throughput import Point, Span, ends
+from jobs.throughput import SYNTHETIC, Expected, Point, Span, ends
+from trainer.config import TrainConfig
 
 EVALUATED: Final = 50_000
 """Images of an evaluation, each of which is assumed to take a third of a training step's time."""
@@ -121,9 +124,9 @@ class Forecaster:
         gpu, wanted = gpu_type(size.gpu or ""), wanted_row(self.workload.config, size, nodes)
         if wanted.precision == "bf16" and gpu in _WITHOUT_BF16:
             return f"the {gpu} has no unit for bfloat16"
-        found = nearest(self._mine, wanted) or nearest(shipped(), wanted)
-        if found is not None:
-            return found, published()[found.of_class]
+        linear = nearest(self._mine, wanted) or nearest(shipped(), wanted)
+        if linear is not None:
+            return linear, published()[linear.of_class]
         if wanted.network == "TCP":
             return "measure two nodes: networks without InfiniBand differ too much"
         return (
@@ -154,10 +157,10 @@ class Forecaster:
             global_batch=plan.global_batch,
             advised_against=empty.advised_against or workload.unpublished_batch(plan.global_batch),
         )
-        found = self.rate(size, nodes)
-        if isinstance(found, str):
-            return replace(planned, reason=found)
-        linear, factor = found
+        rate = self.rate(size, nodes)
+        if isinstance(rate, str):
+            return replace(planned, reason=rate)
+        linear, factor = rate
         middle = linear.images_per_s * factor.usual
         gpus = Span(middle / factor.off, middle, middle * factor.off)
         # Two vCPUs are one core with hyper-threads, or two: the ends of what is known.
@@ -204,13 +207,13 @@ class Forecaster:
     def grounds(self, choice: Choice) -> list[str]:
         """Return what the figures of a choice rest on, a line each."""
         linear, factor, price = choice.linear, choice.factor, choice.price
-        found = [f"{choice.key}, {choice.priority}: {choice.basis}"]
+        lines = [f"{choice.key}, {choice.priority}: {choice.basis}"]
         if choice.reason:
-            found.append(f"?: {choice.reason}")
+            lines.append(f"?: {choice.reason}")
         if linear is None or factor is None or choice.images_per_s is None:
-            return found
+            return lines
         each, data = decoding_ms(self.workload.data), decoding()
-        found += [
+        lines += [
             f"{choice.steps:,} steps of {choice.global_batch:,} images: {choice.epochs:.4g} epochs,"
             " as the trainer plans them (trainer/training/plan.py)",
             *(f"row: {row}" for row in linear.rows),
@@ -222,9 +225,9 @@ class Forecaster:
         ]
         if price is not None:
             amount = f"{price.amount:g} {price.currency} an hour and node, {self.prices.where}"
-            found.append(f"price: {amount}; {price.source.title}, {price.source.date}:"
+            lines.append(f"price: {amount}; {price.source.title}, {price.source.date}:"
                          f" {price.source.url}")  # fmt: skip
-        return found
+        return lines
 
 
 def _cost(hours: Span, nodes: int, price: Price | None, most: Price | None) -> Span | None:
@@ -234,3 +237,26 @@ def _cost(hours: Span, nodes: int, price: Price | None, most: Price | None) -> S
     high = max(price.amount, most.amount if most else 0.0)
     amounts = zip(hours.values, (price.amount, price.amount, high), strict=True)
     return Span(*(nodes * time * amount for time, amount in amounts))
+
+
+def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Expected:
+    """Return the throughput of a run on a cluster by published rows alone.
+
+    Args:
+        config: Configuration of the run.
+        cluster: The cluster.
+        nodes: Number of its nodes.
+        data: What is read: synthetic, or a data set, which brings the limit of decoding.
+    """
+    size = vm_sizes.find(cluster.size)
+    if size is None or not size.gpus:
+        return Expected(None, "a plan knows nodes with GPUs alone")
+    forecaster = Forecaster(Workload(config), NodePrices())
+    choice = forecaster.choice(size, nodes, cluster.priority)
+    if choice.linear is None or choice.factor is None:
+        return Expected(None, choice.reason)
+    middle = choice.linear.images_per_s * choice.factor.usual
+    if data == SYNTHETIC:
+        off = choice.factor.off
+        return Expected(Span(middle / off, middle, middle * off))
+    return Expected(choice.images_per_s)

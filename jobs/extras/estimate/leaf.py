@@ -26,5 +26,4 @@ LEAF: Final = Leaf(
         ),
     ),
     about_run="jobs.extras.estimate.outcome:about_run",
-    expects="jobs.extras.estimate.outcome:expected",
 )

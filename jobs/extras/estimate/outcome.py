@@ -1,4 +1,4 @@
-"""The estimate of one run on one cluster: before it is measured, and compared with its outcome."""
+"""The estimate of a completed run, compared with its outcome."""
 
 import json
 from dataclasses import replace
@@ -6,40 +6,15 @@ from math import inf
 
 from common import fields
 from common.errors import UserError
-from common.prices import NodePrices, money, total
+from common.prices import money, total
 from infra.catalog import vm_sizes
-from infra.outputs import Cluster, PlatformOutputs
+from infra.outputs import PlatformOutputs
 from jobs.azure import node_prices
 from jobs.commands.runs.compare import ComparedRun, read_files
 from jobs.extras.estimate.command import measured
 from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
-from jobs.extras.estimate.workload import DataSet, Workload
-from jobs.throughput import SYNTHETIC, Expected, Span
+from jobs.extras.estimate.workload import DataSize, Workload
 from trainer.config import TrainConfig
-
-
-def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Expected:
-    """Return the throughput of a run on a cluster by published rows alone.
-
-    Args:
-        config: Configuration of the run.
-        cluster: The cluster.
-        nodes: Number of its nodes.
-        data: What is read: synthetic, or a data set, which brings the limit of decoding.
-    """
-    size = vm_sizes.find(cluster.size)
-    if size is None or not size.gpus:
-        return Expected(None, "a plan knows nodes with GPUs alone")
-    forecaster = Forecaster(Workload(config), NodePrices())
-    choice = forecaster.choice(size, nodes, cluster.priority)
-    if choice.linear is None or choice.factor is None:
-        return Expected(None, choice.reason)
-    middle = choice.linear.images_per_s * choice.factor.usual
-    one_gpu = middle / (size.gpus * nodes)
-    if data == SYNTHETIC:
-        off = choice.factor.off
-        return Expected(Span(middle / off, middle, middle * off), "", one_gpu)
-    return Expected(choice.images_per_s, "", one_gpu)
 
 
 def compared_run(outputs: PlatformOutputs, key: str) -> ComparedRun:
@@ -80,12 +55,12 @@ def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
         current = fields.with_current_keys(TrainConfig, stored["config"])
         config = replace(fields.from_dict(TrainConfig, current), max_seconds=None)
         # The manifest is not read again: the number of steps says how many images an epoch has.
-        known = DataSet()
+        known = DataSize()
         images = round(steps * stored["global_batch"] / config.epochs)
         if config.max_steps is not None and steps >= config.max_steps:
             images = max(images, known.images)
         size_gb = known.gigabytes * images / known.images
-        data = DataSet(images, size_gb, known.megapixels, "the run's")
+        data = DataSize(images, size_gb, known.megapixels, "the run's")
         points = measured(outputs=outputs)
         workload = Workload(config, data)
         prices = node_prices.known(outputs.region)

@@ -38,14 +38,14 @@ def ask_prices(options: PricesOptions, outputs: PlatformOutputs | None, *, as_js
         raise ConfigError(["--region: is missing; name a region such as westeurope, or a stack"])
     sizes = options.sizes or tuple(size.name for size in vm_sizes.deployable(gpu=True))
     file = node_prices.ask(region, sizes, currency=options.currency, address=options.address)
-    found = read_price_list(file).prices
+    prices = read_price_list(file).prices
     rows = [
         (size, priority, f"{price.amount:g} {price.currency}", price.source.date)
-        for (size, priority), price in sorted(found.items())
+        for (size, priority), price in sorted(prices.items())
     ]
-    missing = [size for size in sizes if (size.lower(), "Dedicated") not in found]
+    missing = [size for size in sizes if (size.lower(), "Dedicated") not in prices]
     text = [table(("size", "priority", "an hour", "date"), rows)]
     text += [f"no price in {region}: {', '.join(missing)}"] if missing else []
-    document = {"region": region, "file": str(file), "prices": len(found), "missing": missing}
+    document = {"region": region, "file": str(file), "prices": len(prices), "missing": missing}
     Console(as_json=as_json).answer(document, "\n".join([*text, f"stored: {file}"]))
     return 0

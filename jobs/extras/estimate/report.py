@@ -24,8 +24,8 @@ def read_deadline(text: str) -> float:
     Raises:
         ConfigError: It is no such text, or not above 0.
     """
-    found = _TIME.fullmatch(text.strip())
-    hours = float(found[1]) * {"d": 24.0, "h": 1.0, "min": 1 / 60}[found[2]] if found else 0.0
+    match = _TIME.fullmatch(text.strip())
+    hours = float(match[1]) * {"d": 24.0, "h": 1.0, "min": 1 / 60}[match[2]] if match else 0.0
     if hours <= 0:
         raise ConfigError([f"--deadline: {text!r} must be a time such as 2h, 30d or 90min"])
     return hours
@@ -80,7 +80,7 @@ class Report:
 
     @property
     def _currency(self) -> str:
-        return next((one.price.currency for one in self.choices if one.price), UNKNOWN)
+        return next((choice.price.currency for choice in self.choices if choice.price), UNKNOWN)
 
     def document(self) -> dict[str, Any]:
         """Return the plan for JSON output."""
@@ -113,10 +113,18 @@ class Report:
         heads = ["choice", "pays", "hours", f"cost, {self._currency}", "basis"]
         ranked = sorted(
             # More nodes than the first of which nothing is known would say the same.
-            (one for one in self.choices if one.hours or one.nodes == self.choices[0].nodes),
-            key=lambda one: (one.cost is None, one.cost.middle if one.cost else 0.0, one.key),
+            (
+                choice
+                for choice in self.choices
+                if choice.hours or choice.nodes == self.choices[0].nodes
+            ),
+            key=lambda choice: (
+                choice.cost is None,
+                choice.cost.middle if choice.cost else 0.0,
+                choice.key,
+            ),
         )
-        yield table(heads, [_row(one) for one in ranked])
+        yield table(heads, [_row(choice) for choice in ranked])
         yield from _wrapped(
             "middle (low - high), from submission to end, before tax and discounts; ?: nothing was"
             " measured; !: never recommended, see below"
@@ -141,45 +149,50 @@ class Report:
     def _about(self) -> Iterator[str]:
         """Return what the figures rest on, and what is not known, recommended or used."""
         choices, assumed, where = self.choices, self.forecaster.assumed, self.forecaster.prices
-        known = [one for one in choices if one.linear and one.factor]
-        for of_class, factor in dict.fromkeys((one.linear.of_class, one.factor) for one in known
-                                              if one.linear and one.factor):  # fmt: skip
+        classes = dict.fromkeys(
+            (choice.linear.of_class, choice.factor)
+            for choice in choices
+            if choice.linear and choice.factor
+        )
+        for of_class, factor in classes:
             yield (
                 f"{of_class[0]}, by rows of {of_class[1]}: within a factor of {factor.off:.2f} for"
                 f" 19 of 20 held-out rows ({factor.rows} of {factor.publishers} publishers)"
             )
-        for reason in dict.fromkeys(one.reason for one in choices if one.reason):
-            yield f"?: {reason}: {_names(one for one in choices if one.reason == reason)}"
-        for against in dict.fromkeys(one.advised_against for one in choices):
+        for reason in dict.fromkeys(choice.reason for choice in choices if choice.reason):
+            yield f"?: {reason}: {_names(choice for choice in choices if choice.reason == reason)}"
+        for against in dict.fromkeys(choice.advised_against for choice in choices):
             if against is not None:
                 yield f"!: {against}: " + ", ".join(
-                    dict.fromkeys(one.key for one in choices if one.advised_against == against)
+                    dict.fromkeys(
+                        choice.key for choice in choices if choice.advised_against == against
+                    )
                 )
         for line in self.unused():
             yield f"measured, but not used: {line}"
         losses = (
             f"; {assumed.hours_between_losses:g} h between losses of a Spot node, which costs up to"
             " the pay-as-you-go price"
-            if any(one.priority != "Dedicated" for one in choices)
+            if any(choice.priority != "Dedicated" for choice in choices)
             else ""
         )
         yield f"assumed: {assumed.start_minutes:.3g} minutes until the first step{losses}"
-        if any(one.linear and not one.price for one in choices):
+        if any(choice.linear and not choice.price for choice in choices):
             yield "`python -m jobs prices --region REGION` asks Azure's public list for prices"
-        for source in dict.fromkeys(one.price.source for one in choices if one.price):
+        for source in dict.fromkeys(choice.price.source for choice in choices if choice.price):
             yield f"prices: {where.where}: {source.title}, {source.date}: {source.url}"
 
     def unused(self) -> list[str]:
         """Return every point of the user that says nothing of the run, with the reason."""
-        found = []
+        lines = []
         for point in self.forecaster.points:
             reason = why_not(point, self.forecaster.workload.config)
             if reason is not None:
                 name = point.size.removeprefix("Standard_")
                 at = f", {point.at}" if point.at else ""
                 ranks = point.ranks // point.nodes
-                found.append(f"{name}, {point.nodes} x {ranks} ranks{at}: {reason}")
-        return found
+                lines.append(f"{name}, {point.nodes} x {ranks} ranks{at}: {reason}")
+        return lines
 
 
 def _row(choice: Choice) -> list[str]:
@@ -192,7 +205,9 @@ def _row(choice: Choice) -> list[str]:
 
 
 def _names(choices: Iterator[Choice]) -> str:
-    return ", ".join(dict.fromkeys(one.size.name.removeprefix("Standard_") for one in choices))
+    return ", ".join(
+        dict.fromkeys(choice.size.name.removeprefix("Standard_") for choice in choices)
+    )
 
 
 def _wrapped(text: str) -> list[str]:

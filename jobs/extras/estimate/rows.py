@@ -140,7 +140,7 @@ def read(path: Path) -> tuple[Row, ...]:
     Raises:
         UserError: A row lacks its source or date, or has a value that cannot be.
     """
-    problems, found = [], []
+    problems, rows = [], []
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.DictReader(file), 2):
             try:
@@ -150,12 +150,12 @@ def read(path: Path) -> tuple[Row, ...]:
                     **{name: int(row[name]) for name in ("gpus_per_node", "nodes")},
                     "images_per_s": float(row["images_per_s"]),
                 }
-                found.append(Row(**values))
+                rows.append(Row(**values))
             except (KeyError, TypeError, ValueError) as error:
                 problems.append(f"{path}, line {number}: {error}")
     if problems:
         raise UserError("\n".join(problems[:20]))
-    return tuple(found)
+    return tuple(rows)
 
 
 @cache

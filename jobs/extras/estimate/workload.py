@@ -20,7 +20,7 @@ of a small batch with momentum (Goyal et al. 2017)."""
 
 
 @dataclass(frozen=True)
-class DataSet:
+class DataSize:
     """The training images that a run reads."""
 
     images: int = 1_281_167
@@ -36,7 +36,7 @@ class DataSet:
         return self.gigabytes * 1e9 / self.images
 
     @classmethod
-    def of(cls, manifest: Manifest, name: str) -> "DataSet":
+    def of(cls, manifest: Manifest, name: str) -> "DataSize":
         """Return what a manifest says of the training images.
 
         Raises:
@@ -76,13 +76,13 @@ def decoding() -> dict[str, float | str]:
     """Return the coefficients of the CPU time of an image, which `python -m tools.benchmarks
     decoding --json benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json` wrote.
     """
-    found: dict[str, float | str] = json.loads(
+    coefficients: dict[str, float | str] = json.loads(
         Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")
     )
-    return found
+    return coefficients
 
 
-def decoding_ms(data: DataSet) -> float:
+def decoding_ms(data: DataSize) -> float:
     """Return the CPU time of decoding, cropping and resizing an image, in milliseconds."""
     base, pixels, size = (
         float(decoding()[name]) for name in ("base_ms", "ms_per_megapixel", "ms_per_megabyte")
@@ -95,7 +95,7 @@ class Workload:
     """A run, as far as its hours depend on it."""
 
     config: TrainConfig
-    data: DataSet = DataSet()
+    data: DataSize = DataSize()
 
     @property
     def model(self) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.leaf import Leaf, ModelCheck
+from jobs.leaf import Leaf
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,4 @@ class EvidenceCheckOptions:
     effect only with --require-evidence."""
 
 
-LEAF: Final = Leaf(
-    about_model="jobs.extras.evidence.registered:properties",
-    model_check=ModelCheck(EvidenceCheckOptions, "jobs.extras.evidence.registered:check"),
-)
+LEAF: Final = Leaf(about_model="jobs.extras.evidence.registered:properties")

@@ -39,11 +39,11 @@ def properties(client: ContainerClient, folder: str) -> dict[str, str]:
         UserError: The statements do not hold together.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        found = _read(client, folder, Path(scratch))
-    if not found.statements and not found.broken:
+        chain = _read(client, folder, Path(scratch))
+    if not chain.statements and not chain.broken:
         return {}
-    check_chain_holds(found, folder)
-    newest = found.statements[-1]
+    check_chain_holds(chain, folder)
+    newest = chain.statements[-1]
     signed = str(bool(newest.signatures)).lower()
     return {DIGEST: newest.digest, "evidence_signed": signed}
 
@@ -78,26 +78,28 @@ def check(options: EvidenceCheckOptions, workspace: Workspace, model: str) -> st
     store, folder = storage.datastores.results, results.run_folder(said["run"])
     client = storage.container(store)
     with storage.errors(store), tempfile.TemporaryDirectory() as scratch:
-        found = _read(client, folder, Path(scratch), key)
-        numbers = [one.number for one in found.statements if one.digest == said[DIGEST]]
+        chain = _read(client, folder, Path(scratch), key)
+        numbers = [
+            statement.number for statement in chain.statements if statement.digest == said[DIGEST]
+        ]
         if not numbers:
             text = f"the newest statement at the registration, {said[DIGEST][:16]}, is not there"
-            found.add("broken", folder, text)
+            chain.add("broken", folder, text)
         else:
-            _check_files(client, models.folder_of(name, version), found, numbers[0])
-    check_chain_holds(found, folder)
+            _check_files(client, models.folder_of(name, version), chain, numbers[0])
+    check_chain_holds(chain, folder)
     signed = f"signed by key {key.key_id[:16]}" if key else "signatures not checked"
-    return f"{model}: {plural(len(found.statements), 'statement')} hold, {signed}"
+    return f"{model}: {plural(len(chain.statements), 'statement')} hold, {signed}"
 
 
-def check_chain_holds(found: Verified, folder: str) -> None:
+def check_chain_holds(chain: Verified, folder: str) -> None:
     """Refuse statements that do not hold.
 
     Raises:
         UserError: They do not; lists why.
     """
-    if found.broken:
-        lines = [str(one) for one in found.broken]
+    if chain.broken:
+        lines = [str(problem) for problem in chain.broken]
         raise UserError(f"{folder}: is not what its statements say:\n{listing(lines)}")
 
 
@@ -111,34 +113,36 @@ def _read(
         content = read_small(client, f"{folder}/{FOLDER}/{name}") if "/" not in name else None
         if content is not None:
             (target / name).write_bytes(content)
-    found = Verified(scratch)
-    check_chain(found, key)
-    return found
+    chain = Verified(scratch)
+    check_chain(chain, key)
+    return chain
 
 
-def _check_files(client: ContainerClient, folder: str, found: Verified, newest: int) -> None:
+def _check_files(client: ContainerClient, folder: str, chain: Verified, newest: int) -> None:
     """Compare the files of a model with the last export that was stated before it was registered.
 
     Args:
         client: Client of the container of results.
         folder: Folder of the model.
-        found: What was found; the files are added.
+        chain: The statements, and the problems, to which those of the files are added.
         newest: Number of the newest statement at the registration.
     """
-    exports = [one for one in found.of("export") if one.number <= newest]
+    exports = [statement for statement in chain.of("export") if statement.number <= newest]
     if not exports:
-        found.add("broken", folder, "no export was stated before the model was registered")
+        chain.add("broken", folder, "no export was stated before the model was registered")
         return
     files = listed(client, folder)
-    stated = {name.removeprefix(f"{EXPORT}/"): one for name, one in exports[-1].subjects.items()}
+    stated = {
+        name.removeprefix(f"{EXPORT}/"): digest for name, digest in exports[-1].subjects.items()
+    }
     for name, digest in stated.items():
         if name not in files:
-            found.add("broken", f"{folder}/{name}", "is missing")
+            chain.add("broken", f"{folder}/{name}", "is missing")
         elif _digest(client, f"{folder}/{name}") != digest:
             text = f"has other bytes than in {exports[-1]}"
-            found.add("broken", f"{folder}/{name}", text)
+            chain.add("broken", f"{folder}/{name}", text)
     for name in sorted(files.keys() - stated.keys()):
-        found.add("broken", f"{folder}/{name}", f"was added since {exports[-1]}")
+        chain.add("broken", f"{folder}/{name}", f"was added since {exports[-1]}")
 
 
 def _digest(client: ContainerClient, name: str) -> str:

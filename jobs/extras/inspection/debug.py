@@ -70,9 +70,9 @@ def _held(workspace: Workspace, job: Job) -> list[dict[str, Any]]:
     """Return which ranks of a job have failed, and until when their nodes are kept."""
     files = RunBlobs(workspace, job)
     with workspace.storage.errors(files.store):
-        found = [json.loads(content) for content in files.read(HELD, ()).values()]
+        held = [json.loads(content) for content in files.read(HELD, ()).values()]
     # A job that was cancelled leaves its files.
-    return [one for one in found if one["job"] == job.name]
+    return [rank for rank in held if rank["job"] == job.name]
 
 
 def _until(held: Mapping[str, Any]) -> str:

@@ -75,12 +75,12 @@ class RunBlobs:
         Raises:
             UserError: The job has ended, so that nothing more will come.
         """
-        found = {}
+        contents = {}
         for name in self._names(prefix):
             content = None if name in known else read_small(self._client, self._address(name))
             if content is not None:
-                found[name] = content
-        if not found and time.monotonic() - self._checked > CHECK_SECONDS:
+                contents[name] = content
+        if not contents and time.monotonic() - self._checked > CHECK_SECONDS:
             self._checked = time.monotonic()
             job = self._jobs.get(self._job.name)
             if job is None or job.ended:
@@ -89,7 +89,7 @@ class RunBlobs:
                     f"{self._job.name}: has ended in the meantime"
                     f" ({job.status if job else 'deleted'}); `{logs}` prints what it has written"
                 )
-        return found
+        return contents
 
     def remove(self, prefix: str, older_than: float = 0.0) -> None:
         for blob in self._client.list_blobs(name_starts_with=self._address(prefix)):

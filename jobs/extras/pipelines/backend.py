@@ -6,8 +6,7 @@ repeated at any time.
 
 import os
 import re
-import sys
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,19 +19,18 @@ from infra.prerequisites import Prerequisites
 from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential, object_id
-from jobs.console import Console
-from jobs.errors import ConflictError, MissingError, RequestError
+from jobs.console import Console, ask
+from jobs.errors import MissingError, RequestError
 from jobs.extras.pipelines import declaration
-from jobs.extras.pipelines.declaration import PURPOSES, Purpose, Redundancy, Resource, StateNames
+from jobs.extras.pipelines.declaration import WORKFLOWS, Redundancy, StateNames, WantedResource
 
 _READY_SECONDS: Final = 300
 """Seconds that Azure may take to create an account or a vault."""
-_PRINCIPAL_SECONDS: Final = 120
-"""Seconds until the directory knows a new identity."""
 _UNKNOWN: Final = (
-    "check --deployers, which takes object ids of people and groups of the stack's tenant, as"
-    " `az ad user show --id NAME --query id` and `az ad group show --group NAME --query id` print"
-    " them; run the same command again with the right ones"
+    "the directory does not know the id. Check --deployers, which takes object ids of people and"
+    " groups of the stack's tenant, as `az ad user show --id NAME --query id` and `az ad group show"
+    " --group NAME --query id` print them, and run the same command again; a new group is known"
+    " after some minutes"
 )
 _PAUSE_SECONDS: Final = 5.0
 _READY: Final = (None, "Succeeded")
@@ -99,7 +97,7 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
     """Create what is missing.
 
     Raises:
-        UserError: The settings are wrong, nobody confirmed, or Azure refuses a request.
+        UserError: The settings are wrong, the user did not confirm, or Azure refuses a request.
     """
     console, name = Console(as_json=as_json), stack or "dev"
     needs = _read(options, name)
@@ -108,47 +106,44 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
     requests = Requests(needs, sign_in)
     with requests.errors("sign-in"):
         me = object_id(sign_in, f"{requests.manager_url}/.default")
-    who = {me: f"{requests.user()}", **{guid: guid for guid in options.deployers}}
-    wanted = declaration.state(names, needs, options.redundancy)
-    for principal, words in who.items():
-        wanted += declaration.state_roles(names, principal, words, writes=True)
-    purposes: tuple[Purpose, ...] = tuple(PURPOSES) if options.repository else ()
-    trusted = {
-        purpose: declaration.identity(purpose, str(options.repository), names, needs)
-        for purpose in purposes
+    people = {me: f"{requests.user()}", **{guid: guid for guid in options.deployers}}
+    state = declaration.state(names, needs, options.redundancy)
+    for principal, who in people.items():
+        state += declaration.state_roles(names, principal, who, writes=True)
+    identities = {
+        purpose: declaration.identity(purpose, options.repository or "", names, needs)
+        for purpose in (WORKFLOWS if options.repository else ())
     }
     console.say(
         f"in {needs.region}, subscription {needs.subscription_id}, group {needs.prefix}-state-rg,"
         " unless they exist:"
     )
-    planned = [*wanted]
-    for purpose, resources in trusted.items():
+    planned = [*state]
+    for purpose, resources in identities.items():
         planned += [*resources, *declaration.identity_roles(purpose, "", names, needs)]
     for resource in planned:
         console.say(f"  - {resource.words}")
     console.say(_COST)
     if not options.yes:
-        _confirm()
+        ask("create them? [y/N] ", ["y", "Y", "yes", "Yes"], "backend", "nothing was created")
     maker = _Maker(ResourceManager(requests, needs), console)
-    for resource in wanted:
+    for resource in state:
         maker.make(resource)
-    clients: dict[Purpose, str] = {}
-    principals: dict[Purpose, str] = {}
-    for purpose, resources in trusted.items():
-        identity, *_ = [maker.make(resource) for resource in resources]
-        properties = identity["properties"]
-        clients[purpose] = str(properties["clientId"])
-        principals[purpose] = str(properties["principalId"])
+    clients, principals = {}, {}
+    for purpose, resources in identities.items():
+        identity, *_ = [maker.make(resource)["properties"] for resource in resources]
+        clients[purpose], principals[purpose] = identity["clientId"], identity["principalId"]
         for role in declaration.identity_roles(purpose, principals[purpose], names, needs):
             maker.make(role)
+    variables = _variables(needs, names, clients) if clients else {}
     document = {
         "backend": names.backend,
         "secrets_provider": names.secrets_provider,
         "created": maker.created,
-        "variables": _variables(needs, names, clients),
+        "variables": variables,
         "principals": principals,
     }
-    console.answer(document, _next_steps(needs, names, clients, principals))
+    console.answer(document, _next_steps(needs, names, variables, principals))
     return 0
 
 
@@ -179,16 +174,6 @@ def _read(options: BackendOptions, stack: str) -> Prerequisites:
         ) from error
 
 
-def _confirm() -> None:
-    if not sys.stdin.isatty():
-        raise UserError(
-            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
-        )
-    print("create them? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UserError("backend: not confirmed; nothing was created")
-
-
 class _Maker:
     """Creates resources, unless they exist as they should be."""
 
@@ -197,7 +182,7 @@ class _Maker:
         self.created: list[str] = []
         """Ids of the resources that were created or changed."""
 
-    def make(self, resource: Resource) -> Any:
+    def make(self, resource: WantedResource) -> Any:
         """Create a resource, and return it as Azure shows it.
 
         Raises:
@@ -206,63 +191,42 @@ class _Maker:
         existing = self._get(resource)
         if existing is not None and declaration.holds(existing, resource.body):
             return existing
-        if not self._put(resource):
-            return existing
+        try:
+            self._manager.put(resource.id, resource.body, resource.api_version)
+        except RequestError as error:
+            if "RoleAssignmentExists" in str(error):
+                # Under another name.
+                return existing
+            if "PrincipalNotFound" in str(error):
+                raise RequestError(f"{error}\n{resource.words}: {_UNKNOWN}") from error
+            raise
         self.created.append(resource.id)
         self._console.note(f"created: {resource.words}")
-        # What was seen is kept: a later read may not find what is new.
-        seen: list[Any] = []
+        shown: list[Any] = []
 
         def is_ready() -> bool:
-            seen[:] = [self._get(resource)]
-            return bool(seen[0]) and (
-                (seen[0].get("properties") or {}).get("provisioningState") in _READY
-            )
+            shown[:] = [self._get(resource)]
+            properties = (shown[0] or {}).get("properties") or {}
+            return shown[0] is not None and properties.get("provisioningState") in _READY
 
         if not wait_until(is_ready, _READY_SECONDS, _PAUSE_SECONDS):
             raise RequestError(
                 f"{resource.id}: is not ready after {_READY_SECONDS} s; run the same command again"
             )
-        return seen[0]
+        # A later read may not find a new resource.
+        return shown[0]
 
-    def _get(self, resource: Resource) -> Any:
+    def _get(self, resource: WantedResource) -> Any:
         try:
             return self._manager.get(resource.id, resource.api_version)
         except MissingError:
             return None
 
-    def _put(self, resource: Resource) -> bool:
-        """Write a resource; return False for a role that was assigned under another name."""
-        end, told = time.monotonic() + _PRINCIPAL_SECONDS, False
-        while True:
-            try:
-                self._manager.put(resource.id, resource.body, resource.api_version)
-            except ConflictError as error:
-                if "RoleAssignmentExists" in str(error):
-                    return False
-                raise
-            except RequestError as error:
-                if "PrincipalNotFound" not in str(error):
-                    raise
-                if time.monotonic() > end:
-                    raise RequestError(f"{error}\n{resource.words}: {_UNKNOWN}") from error
-                if not told:
-                    self._console.note(
-                        f"{resource.words}: the directory does not know the id yet; waiting up to"
-                        f" {_PRINCIPAL_SECONDS} s, as a new group or identity takes a while"
-                    )
-                told = True
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                return True
-
 
 def _variables(
-    needs: Prerequisites, names: StateNames, clients: dict[Purpose, str]
+    needs: Prerequisites, names: StateNames, clients: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of the repository on GitHub; none of them is a secret."""
-    if not clients:
-        return {}
     return {
         "PULUMI_BACKEND_URL": names.backend,
         "AZURE_TENANT_ID": needs.tenant_id,
@@ -275,8 +239,8 @@ def _variables(
 def _next_steps(
     needs: Prerequisites,
     names: StateNames,
-    clients: dict[Purpose, str],
-    principals: dict[Purpose, str],
+    variables: Mapping[str, str],
+    principals: Mapping[str, str],
 ) -> str:
     lines = [
         "Pulumi's state has its place. New roles take up to 10 minutes to have an effect. Then:",
@@ -285,14 +249,12 @@ def _next_steps(
         f" '{names.secrets_provider}'",
         f"and commit Pulumi.{needs.stack}.yaml, which then names the key.",
     ]
-    if clients:
+    if variables:
+        purposes = ", ".join(workflows.about for workflows in WORKFLOWS.values())
         lines += [
-            f"The identities of the workflows, for {', '.join(PURPOSES.values())}, are there. Set"
-            " the variables of the repository, none of which is a secret:",
-            *(
-                f"  gh variable set {name} --body '{value}'"
-                for name, value in _variables(needs, names, clients).items()
-            ),
+            f"The identities of the workflows, for {purposes}, exist. Set the variables of the"
+            " repository, none of which is a secret:",
+            *(f"  gh variable set {name} --body '{value}'" for name, value in variables.items()),
             f"protect the environment {needs.stack} with a reviewer, and let people.scientists"
             " submit from a workflow:",
             f"  az ad group member add --group GROUP --member-id {principals['jobs']}",

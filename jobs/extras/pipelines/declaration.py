@@ -14,7 +14,7 @@ API versions and properties as in Azure's reference of each.
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -22,12 +22,6 @@ from infra.catalog import roles as catalog
 from infra.prerequisites import Prerequisites
 
 Redundancy = Literal["LRS", "ZRS", "GRS"]
-Purpose = Literal["preview", "up", "jobs"]
-PURPOSES: Final[Mapping[Purpose, str]] = {
-    "preview": "previews and the drift check",
-    "up": "deployments",
-    "jobs": "submissions and supervision",
-}
 
 DELETED_DAYS: Final = 90
 """Days that a deleted or overwritten state can be restored."""
@@ -48,7 +42,7 @@ _NAME: Final = "pulumi"
 
 
 @dataclass(frozen=True)
-class Resource:
+class WantedResource:
     """A resource that has to exist."""
 
     id: str
@@ -56,6 +50,39 @@ class Resource:
     body: Mapping[str, Any]
     words: str
     """What it is, for people."""
+
+
+@dataclass(frozen=True)
+class Workflows:
+    """Workflows that share an identity."""
+
+    about: str
+    """Their purpose, for messages."""
+    occasions: Mapping[str, str]
+    """Ends of the subjects of tokens that the identity trusts, by the names of its credentials."""
+    writes_state: bool
+    roles: tuple[str, ...]
+    """GUIDs of its roles on everything that the stack declares."""
+
+
+_MAIN: Final = {"main": "ref:refs/heads/main"}
+WORKFLOWS: Final[Mapping[str, Workflows]] = {
+    "preview": Workflows(
+        "previews and the drift check",
+        {"pull-request": "pull_request", **_MAIN},
+        writes_state=False,
+        roles=(catalog.READER,),
+    ),
+    "up": Workflows(
+        "deployments",
+        {"environment": "environment:{stack}"},
+        writes_state=True,
+        roles=(catalog.CONTRIBUTOR, ROLE_ADMINISTRATOR),
+    ),
+    # The stack's group of people who may submit jobs gives the rights to do so.
+    "jobs": Workflows("submissions and supervision", _MAIN, writes_state=False, roles=()),
+}
+"""By the last part of the name of their identity."""
 
 
 class StateNames:
@@ -84,10 +111,10 @@ class StateNames:
         self.secrets_provider = f"azurekeyvault://{self.vault}.vault.azure.net/keys/{_NAME}"
 
 
-def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[Resource]:
-    """Return what Pulumi's state needs, in order."""
+def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[WantedResource]:
+    """Return the resources that Pulumi's state needs, in their order."""
     placed = {"location": needs.region, "tags": dict(needs.tags)}
-    kept = {"enabled": True, "days": DELETED_DAYS}
+    restorable = {"enabled": True, "days": DELETED_DAYS}
     account = {
         "allowSharedKeyAccess": False,
         "defaultToOAuthAuthentication": True,
@@ -99,8 +126,8 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
     }
     blobs = {
         "isVersioningEnabled": True,
-        "deleteRetentionPolicy": kept,
-        "containerDeleteRetentionPolicy": kept,
+        "deleteRetentionPolicy": restorable,
+        "containerDeleteRetentionPolicy": restorable,
     }
     vault = {
         "tenantId": needs.tenant_id,
@@ -111,40 +138,37 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
         "enablePurgeProtection": True,
         "publicNetworkAccess": "Enabled",
     }
-    key = {
-        "kty": "RSA",
-        "keySize": 3072,
-        "keyOps": ["encrypt", "decrypt", "wrapKey", "unwrapKey"],
-    }
+    operations = ["encrypt", "decrypt", "wrapKey", "unwrapKey"]
+    key = {"kty": "RSA", "keySize": 3072, "keyOps": operations}
     sku = {"kind": "StorageV2", "sku": {"name": f"Standard_{redundancy}"}}
     open_to = "a public endpoint, for Entra identities with a role"
     return [
-        Resource(names.group_id, _GROUPS, placed, "resource group"),
-        Resource(
+        WantedResource(names.group_id, _GROUPS, placed, "resource group"),
+        WantedResource(
             names.account_id,
             _STORAGE,
             {**placed, **sku, "properties": account},
             f"storage account without keys; {open_to}",
         ),
-        Resource(
+        WantedResource(
             f"{names.account_id}/blobServices/default",
             _STORAGE,
             {"properties": blobs},
             f"its versions of blobs; what is deleted can be restored for {DELETED_DAYS} days",
         ),
-        Resource(
+        WantedResource(
             names.container_id,
             _STORAGE,
             {"properties": {"publicAccess": "None"}},
             "container of the state",
         ),
-        Resource(
+        WantedResource(
             names.vault_id,
             _VAULTS,
             {**placed, "properties": vault},
             f"key vault with purge protection; {open_to}",
         ),
-        Resource(
+        WantedResource(
             names.key_id,
             _VAULTS,
             {"properties": key},
@@ -154,68 +178,52 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
 
 
 def identity(
-    purpose: Purpose, repository: str, names: StateNames, needs: Prerequisites
-) -> list[Resource]:
+    purpose: str, repository: str, names: StateNames, needs: Prerequisites
+) -> list[WantedResource]:
     """Return the identity of some workflows of one stack, and what it trusts, in order: Azure
     refuses credentials of one identity that are created at the same time.
 
     Args:
-        purpose: Purpose of the workflows.
+        purpose: Key of the workflows in `WORKFLOWS`.
         repository: Repository as the subjects of its tokens name it: ORGANISATION/REPOSITORY, or
             with immutable ids ORGANISATION@ID/REPOSITORY@ID.
         names: Names around Pulumi's state, in whose group the identities are.
         needs: What the stack asks of Azure. Its name is also that of the environment in GitHub
             whose approval `up` needs.
     """
-    main = {"main": "ref:refs/heads/main"}
-    trusted: Mapping[Purpose, Mapping[str, str]] = {
-        "preview": {"pull-request": "pull_request", **main},
-        "up": {"environment": f"environment:{needs.stack}"},
-        "jobs": main,
-    }
+    workflows = WORKFLOWS[purpose]
     own = f"{names.identities}/{names.prefix}-{needs.stack}-{purpose}"
     body = {"location": needs.region, "tags": dict(needs.tags)}
-    found = [Resource(own, _IDENTITIES, body, f"identity for {PURPOSES[purpose]}")]
-    for name, occasion in trusted[purpose].items():
-        subject = f"repo:{repository}:{occasion}"
-        properties = {
+    resources = [WantedResource(own, _IDENTITIES, body, f"identity for {workflows.about}")]
+    for name, occasion in workflows.occasions.items():
+        subject = f"repo:{repository}:{occasion.format(stack=needs.stack)}"
+        trust = {
             "issuer": "https://token.actions.githubusercontent.com",
             "subject": subject,
             "audiences": ["api://AzureADTokenExchange"],
         }
-        found.append(
-            Resource(
-                f"{own}/federatedIdentityCredentials/{name}",
-                _IDENTITIES,
-                {"properties": properties},
-                f"trust in GitHub's tokens for {subject}",
-            )
-        )
-    return found
+        credential = f"{own}/federatedIdentityCredentials/{name}"
+        words = f"trust in GitHub's tokens for {subject}"
+        resources.append(WantedResource(credential, _IDENTITIES, {"properties": trust}, words))
+    return resources
 
 
 def identity_roles(
-    purpose: Purpose, principal: str, names: StateNames, needs: Prerequisites
-) -> list[Resource]:
-    """Return the roles of an identity.
-
-    The identity for jobs gets only the state: what it may do with jobs comes from the stack's group
-    of people who may submit them.
-    """
+    purpose: str, principal: str, names: StateNames, needs: Prerequisites
+) -> list[WantedResource]:
+    """Return the roles of an identity."""
+    workflows, scope = WORKFLOWS[purpose], stack_scope(needs)
     who = f"identity {names.prefix}-{needs.stack}-{purpose}"
     # A new identity needs its type, because not every replica of the directory knows it yet.
     kind = {"principalType": "ServicePrincipal"}
-    found = state_roles(names, principal, who, writes=purpose == "up", more=kind)
-    scope = stack_scope(needs)
-    if purpose == "preview":
-        found.append(assignment(scope, principal, catalog.READER, who, kind))
-    if purpose == "up":
-        limited = {**kind, "condition": only_roles(needs), "conditionVersion": "2.0"}
-        found += [
-            assignment(scope, principal, catalog.CONTRIBUTOR, who, kind),
-            assignment(scope, principal, ROLE_ADMINISTRATOR, who, limited),
-        ]
-    return found
+    limited = {**kind, "condition": only_roles(needs), "conditionVersion": "2.0"}
+    return [
+        *state_roles(names, principal, who, writes=workflows.writes_state, more=kind),
+        *(
+            assignment(scope, principal, role, who, limited if role == ROLE_ADMINISTRATOR else kind)
+            for role in workflows.roles
+        ),
+    ]
 
 
 def state_roles(
@@ -225,8 +233,8 @@ def state_roles(
     *,
     writes: bool,
     more: Mapping[str, str] | None = None,
-) -> list[Resource]:
-    """Return the roles with which somebody reads Pulumi's state, or writes it."""
+) -> list[WantedResource]:
+    """Return the roles with which a principal reads Pulumi's state, or writes it."""
     blobs = catalog.BLOB_DATA_CONTRIBUTOR if writes else catalog.BLOB_DATA_READER
     return [
         assignment(names.container_id, principal, blobs, who, more),
@@ -236,7 +244,7 @@ def state_roles(
 
 def assignment(
     scope: str, principal: str, role: str, who: str, more: Mapping[str, str] | None = None
-) -> Resource:
+) -> WantedResource:
     """Return a role assignment.
 
     Args:
@@ -254,7 +262,7 @@ def assignment(
         **(more or {}),
     }
     limit = ", with a condition" if "condition" in properties else ""
-    return Resource(
+    return WantedResource(
         f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
         _ASSIGNMENTS,
         {"properties": properties},
@@ -295,8 +303,6 @@ def holds(existing: object, wanted: object) -> bool:
             existing.get(name) == value if name == "subject" else holds(existing.get(name), value)
             for name, value in wanted.items()
         )
-    if isinstance(wanted, str) and isinstance(existing, str):
-        return existing.lower() == wanted.lower()
-    if isinstance(wanted, Sequence) and isinstance(existing, Sequence):
-        return sorted(map(str, existing)) == sorted(map(str, wanted))
-    return existing == wanted
+    if isinstance(wanted, list):
+        return isinstance(existing, list) and sorted(existing) == sorted(wanted)
+    return str(existing).lower() == str(wanted).lower()

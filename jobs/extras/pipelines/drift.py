@@ -40,20 +40,22 @@ def run(options: DriftOptions, *, as_json: bool, stack: str | None) -> int:
     pulumi = Pulumi(REPOSITORY, name)
     count = len(pulumi.check())
     console.note(f"stack {name}: reading {text.plural(count, 'resource')} from Azure")
-    found = changes.read(pulumi.planned(drift=True))
+    drifted = changes.read(pulumi.planned(drift=True))
     if options.markdown is not None:
-        write_atomically(Path(options.markdown), changes.drift_markdown(name, found))
-    console.answer({"stack": name, "drift": [asdict(one) for one in found]}, _words(name, found))
-    return DRIFT if found else 0
+        write_atomically(Path(options.markdown), changes.drift_markdown(name, drifted))
+    console.answer(
+        {"stack": name, "drift": [asdict(change) for change in drifted]}, _words(name, drifted)
+    )
+    return DRIFT if drifted else 0
 
 
-def _words(stack: str, found: list[changes.Change]) -> str:
-    if not found:
+def _words(stack: str, drifted: list[changes.Change]) -> str:
+    if not drifted:
         return f"stack {stack}: no drift"
     again = next_command("up", "--refresh", "True")
     return (
-        f"stack {stack}: {text.plural(len(found), 'resource')} changed outside of Pulumi\n"
-        f"{text.listing(changes.drift_lines(found), limit=200)}\n"
+        f"stack {stack}: {text.plural(len(drifted), 'resource')} changed outside of Pulumi\n"
+        f"{text.listing(changes.drift_lines(drifted), limit=200)}\n"
         f"`{again}` restores what the settings say. To keep a change, write it into"
         f" Pulumi.{stack}.yaml first"
     )

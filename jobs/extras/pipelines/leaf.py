@@ -33,5 +33,4 @@ LEAF: Final = Leaf(
             outputs="made",
         ),
     ),
-    refuses="jobs.extras.pipelines.runner_policy:refusal",
 )

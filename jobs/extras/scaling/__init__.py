@@ -1,1 +1,1 @@
-"""Measurements of clusters by number of nodes."""
+"""Measurements of clusters by number of nodes. Needs `estimate`."""

@@ -12,34 +12,37 @@ from typing import Annotated
 from common import fields
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
-from common.prices import total
-from common.program import load
+from common.prices import Cost, NodePrices, total
 from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.assets import images, prepared_data
-from jobs.azure import costs, node_prices, results, submission
+from jobs.assets import prepared_data
+from jobs.azure import costs, node_prices, submission
+from jobs.azure import results as results_of_runs
+from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
-from jobs.commands.submit import hand_over
+from jobs.commands.launch import hand_over, register_image
 from jobs.console import Console, agree, next_command, table
 from jobs.errors import AccessError, RequestError, UnreachableError
+from jobs.extras.estimate.forecast import expected
 from jobs.extras.scaling.measurement import (
-    STACK,
+    HEADS,
     Task,
     benchmark_config,
     due,
     read_point,
+    results,
+    row,
     run_key,
     steps_of_repeat,
-    wanted_points,
+    task_words,
 )
-from jobs.extras.scaling.report import HEADS, Measured
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
-from jobs.leaves import LEAVES
 from jobs.options import ASSET, DataOptions, ResubmitOptions
 from jobs.spec import from_options
+from jobs.spec.builder import find_cluster
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
@@ -47,13 +50,13 @@ from jobs.throughput import (
     FILE,
     FOLDER,
     SYNTHETIC,
-    Expected,
     Point,
     alike,
     append,
     model_name,
     name_problems,
     read,
+    wanted,
     words,
 )
 from trainer.config import TrainConfig
@@ -148,16 +151,19 @@ def run(
     """
     console = Console(as_json=as_json)
     config = parse_train(["--preset", options.preset, *program])
-    tasks = make_tasks(options, outputs, config, console)
+    prices = node_prices.known(outputs.region, node_prices.of_workspace(outputs, console))
+    tasks = make_tasks(options, outputs, config, prices)
     file = options.points_file(outputs.stack)
-    found = read(file) if file.exists() else []
-    missing = due(tasks, found)
-    lead = f"{model_name(config)}, {config.compute.precision}, {config.batch_size} images a rank"
+    points = read(file) if file.exists() else []
+    missing = due(tasks, points)
     if len(missing) < len(tasks):
         console.say(f"{file}: {plural(len(tasks) - len(missing), 'point')} measured already")
     if missing and options.data is not None:
         check_data(connect(outputs), options.data, console)
     if missing:
+        lead = (
+            f"{model_name(config)}, {config.compute.precision}, {config.batch_size} images a rank"
+        )
         console.say(f"{lead}\n{_preview(missing)}")
         at_most = (
             f"costs at most {total(task.at_most for task in missing)}: {options.timeout_hours:g} h"
@@ -167,19 +173,37 @@ def run(
             console.say(at_most)
         else:
             agree(at_most, console)
-        if not Measuring(options, outputs, config, console, found).of(missing):
+        if not Measuring(options, outputs, config, console, points).of(missing):
             again = next_command("scaling", "--name", options.name)
             console.note(
                 "interrupted; jobs that were submitted continue in Azure. The same command"
                 f" (`{again} ...`) continues with them"
             )
             return INTERRUPTED
-    measured = Measured.of(options.name, outputs.stack, tasks, found)
-    text = [table(HEADS, [one.row() for one in measured.results])] if measured.results else []
-    text += [*measured.sentences(), *(f"not used: {line}" for line in measured.not_used())]
-    text.append(f"points: {file}")
-    console.answer({**measured.document(), "file": str(file)}, "\n".join(text))
-    return 1 if due(tasks, found) else 0
+    measured, unused = results(tasks, points)
+    text = [table(HEADS, [row(result) for result in measured])] if measured else []
+    text += [
+        f"{task_words(result['cluster'], result['nodes'], result['data'])}: used although"
+        f" {result['used_although']}"
+        for result in measured
+        if result["used_although"]
+    ]
+    text += [
+        f"not used: {point.size}, nodes {point.nodes}, {point.data}, {point.at}: {point.problem}"
+        for point in unused
+    ]
+    document = {
+        "name": options.name,
+        "stack": outputs.stack,
+        "points": measured,
+        "not_used": [
+            {name: getattr(point, name) for name in ("size", "nodes", "data", "problem")}
+            for point in unused
+        ],
+        "file": str(file),
+    }
+    console.answer(document, "\n".join([*text, f"points: {file}"]))
+    return 1 if due(tasks, points) else 0
 
 
 def check_data(workspace: Workspace, asset: str, console: Console) -> None:
@@ -197,38 +221,39 @@ def check_data(workspace: Workspace, asset: str, console: Console) -> None:
 
 
 def make_tasks(
-    options: ScalingOptions, outputs: PlatformOutputs, config: TrainConfig, console: Console
+    options: ScalingOptions, outputs: PlatformOutputs, config: TrainConfig, prices: NodePrices
 ) -> list[Task]:
-    """Return the points that are asked for, with what is expected of each and what it costs."""
-    data = [SYNTHETIC, *([options.data] if options.data else [])]
-    points = wanted_points(
-        outputs, options.series, options.nodes, data, config, options.cpu_processes
-    )
-    workspace = node_prices.of_workspace(outputs, console)
-    prices = node_prices.known(outputs.region, workspace)
-    return [
-        Task(
-            name,
-            cluster,
-            point,
-            expected(config, cluster, point),
-            prices.find(cluster.size, cluster.priority),
-            options.timeout_hours
-            * (options.attempts if cluster.priority == "LowPriority" else 1)
-            * point.nodes,
-            prices.highest(cluster.size, cluster.priority),
-        )
-        for name, cluster, point in points
-    ]
+    """Return the points that are asked for: by cluster, then ascending by nodes.
+
+    Raises:
+        ConfigError: A cluster has fewer nodes, or is not for training.
+        SpecError: There is no such cluster.
+    """
+    tasks, problems, most = list[Task](), [], max(options.nodes)
+    for name in dict.fromkeys(options.series or (None,)):
+        cluster = find_cluster(outputs, name, "train")
+        key = next(key for key, other in outputs.clusters.items() if other is cluster)
+        if cluster.duty != "train":
+            problems.append(f"--series: {key} has another role, {cluster.duty}")
+        if most > cluster.max_nodes:
+            problems.append(f"--nodes: {most}, but {key} has at most {cluster.max_nodes}")
+        ranks = cluster.gpus_per_node // config.strategy.devices or options.cpu_processes
+        hours = options.timeout_hours * (options.attempts if is_spot(cluster) else 1)
+        kind = cluster.size, cluster.priority
+        for nodes in sorted(set(options.nodes)):
+            cost = Cost(hours * nodes * 3600, prices.highest(*kind))
+            for data in filter(None, (SYNTHETIC, options.data)):
+                point = wanted(config, cluster.size, nodes, nodes * ranks, data)
+                predicted = expected(config, cluster, nodes, data)
+                tasks.append(Task(key, cluster, point, predicted, prices.find(*kind), cost))
+    if problems:
+        raise ConfigError(problems)
+    return tasks
 
 
-def expected(config: TrainConfig, cluster: Cluster, point: Point) -> Expected:
-    """Return what is expected of a point by the first leaf that predicts throughput."""
-    for leaf in LEAVES:
-        if leaf.expects is not None:
-            found: Expected = load(leaf.expects)(config, cluster, point.nodes, point.data)
-            return found
-    return Expected(None, "no command predicts throughput")
+def is_spot(cluster: Cluster) -> bool:
+    """Whether nodes may be pre-empted, and their jobs are submitted again."""
+    return cluster.priority == "LowPriority"
 
 
 def _preview(missing: Sequence[Task]) -> str:
@@ -251,7 +276,7 @@ class Measuring:
         outputs: Outputs of the stack.
         config: Configuration of the run.
         console: Prints what happens.
-        found: Points so far, to which those that are measured are added.
+        points: Points so far, to which those that are measured are added.
     """
 
     def __init__(
@@ -260,10 +285,11 @@ class Measuring:
         outputs: PlatformOutputs,
         config: TrainConfig,
         console: Console,
-        found: list[Point],
+        points: list[Point],
     ) -> None:
         self._options, self._outputs, self._config = options, outputs, config
-        self._console, self._found = console, found
+        self._console, self._points = console, points
+        self._resubmit = ResubmitOptions(attempts=options.attempts)
         self._software = from_options.read_software(config)
         self._file, self._lock = options.points_file(outputs.stack), Lock()
 
@@ -274,14 +300,15 @@ class Measuring:
         Returns:
             Whether all clusters are done; False after Ctrl-C.
         """
-        series: dict[str, list[Task]] = {}
-        for task in missing:
-            series.setdefault(task.series, []).append(task)
+        series = [
+            [task for task in missing if task.series == name]
+            for name in dict.fromkeys(task.series for task in missing)
+        ]
         # Their jobs continue in Azure, so threads may end with the program. Each has a copy of the
         # context, which holds the platform's arguments.
         threads = [
-            Thread(target=copy_context().run, args=(self._series, own), daemon=True)
-            for own in series.values()
+            Thread(target=copy_context().run, args=(self._series, tasks), daemon=True)
+            for tasks in series
         ]
         try:
             for thread in threads:
@@ -293,26 +320,24 @@ class Measuring:
             return False
         return True
 
-    def _series(self, own: Sequence[Task]) -> None:
+    def _series(self, tasks: Sequence[Task]) -> None:
         workspace: Workspace | None = None
-        for number, task in enumerate(own):
+        for number, task in enumerate(tasks, 1):
+            point = None
             try:
                 # Clients are not shared between threads.
                 workspace = workspace or connect(self._outputs)
                 point = self._measured(workspace, task)
             except UserError as error:
                 self._console.note(f"{task}: {error}")
-                point = None
             if point is not None:
                 with self._lock:
                     append(self._file, point)
-                    self._found.append(point)
-                told = point.problem or f"{point.middle:,.1f} images/s"
-                self._console.say(f"{task}: {told}")
+                    self._points.append(point)
+                self._console.say(f"{task}: {point.problem or f'{point.middle:,.1f} images/s'}")
             if point is None or not point.rates:
-                left = own[number + 1 :]
-                if left:
-                    self._console.note(f"left out: {'; '.join(map(str, left))}")
+                if tasks[number:]:
+                    self._console.note(f"left out: {'; '.join(map(str, tasks[number:]))}")
                 return
 
     def _measured(self, workspace: Workspace, task: Task) -> Point | None:
@@ -321,36 +346,32 @@ class Measuring:
         Raises:
             UserError: Azure refused a request, or how the job ends is unknown.
         """
-        options = self._options
-        settings = FollowSettings(ranks=lambda _: False, poll_seconds=options.poll_seconds)
-        resubmit = ResubmitOptions(attempts=options.attempts)
+        options, console = self._options, self._console
         supervisor = make_supervisor(
-            workspace,
-            self._outputs,
-            self._console,
-            settings,
-            resubmit,
-            resubmits=task.cluster.priority == "LowPriority",
+            *(workspace, self._outputs, console),
+            FollowSettings(ranks=lambda _: False, poll_seconds=options.poll_seconds),
+            self._resubmit,
+            resubmits=is_spot(task.cluster),
             notifies=False,
         )
-        key = run_key(options.name, task, self._config, self._found)
-        spec = self._spec(task, key, resubmit)
-        attempts = workspace.jobs.attempts(key)
-        if attempts:
-            self._console.say(f"{attempts[-1].name}: was submitted before")
-            job = attempts[-1]
+        key = run_key(options.name, task, self._config, self._points)
+        spec = self._spec(task, key)
+        submitted = workspace.jobs.attempts(key)
+        if submitted:
+            console.say(f"{submitted[-1].name}: was submitted before")
+            job: Job | None = submitted[-1]
         else:
             submission.look_up(workspace.manager, spec)
-            image = self._software.image(spec)
-            registry = workspace.image_registry
-            images.ensure(workspace.manager, workspace.storage, image, registry=registry)
-            submitted = hand_over(self._console, workspace, spec, self._software, supervisor.retry)
-            if submitted is None:
-                return None
-            job = submitted
+            register_image(console, workspace, spec, self._software)
+            job = hand_over(console, workspace, spec, self._software, supervisor.retry)
+        if job is None:
+            return None
         result = supervisor.follow(job)
+        if result.exit_code == RESULT_UNKNOWN:
+            # No point, so that the same command follows this job again, and submits no other.
+            raise RequestError(result.reason)
         facts = {
-            STACK: self._outputs.stack,
+            "stack": self._outputs.stack,
             "region": self._outputs.region,
             "cluster": f"{task.series}: {task.cluster}",
             "job": result.job.name,
@@ -359,28 +380,25 @@ class Measuring:
             "command": spec.command,
             "attempts": str(result.attempts),
         }
-        if result.exit_code == RESULT_UNKNOWN:
-            # No point, so that the same command follows this job again, and submits no other.
-            raise RequestError(result.reason)
+        at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         if result.exit_code:
-            return replace(
-                task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"
-            )
-        events = results.read_events(workspace.storage, key)
+            problem = f"the job: {result.reason}"
+            return replace(task.wanted, at=at, environment=facts, problem=problem)
+        events = results_of_runs.read_events(workspace.storage, key)
         if not events:
             # No point either: each job that completes has events, so this one may be read later.
             raise RequestError(
                 f"{result.job.name}: the events of this job cannot be found although it completed;"
                 " the same command looks for them again"
             )
-        return read_point(task, events, facts, _now(), even_if_poor=options.even_if_poor)
+        return read_point(task, events, facts, at, even_if_poor=options.even_if_poor)
 
-    def _spec(self, task: Task, key: str, resubmit: ResubmitOptions) -> JobSpec:
+    def _spec(self, task: Task, key: str) -> JobSpec:
         options, data = self._options, task.wanted.data
-        steps = options.steps
-        if steps is None:
-            batch = task.wanted.batch_per_rank * task.wanted.ranks
-            steps = steps_of_repeat(self._rate(task), batch, options.seconds, options.repeat)
+        batch = task.wanted.batch_per_rank * task.wanted.ranks
+        steps = options.steps or steps_of_repeat(
+            self._rate(task), batch, options.seconds, options.repeat
+        )
         config = benchmark_config(self._config, steps, options.repeat, data)
         run_options = RunOptions(
             kind="benchmark",
@@ -391,23 +409,17 @@ class Measuring:
             cpu_processes=options.cpu_processes,
             timeout_hours=options.timeout_hours,
             data=DataOptions(asset=None if data == SYNTHETIC else data),
-            resubmit=resubmit,
+            resubmit=self._resubmit,
         )
         versions = self._software.versions
-        attempt = RunAttempt(key)
-        spec = from_options.make_spec(self._outputs, run_options, config, attempt, versions)
-        if task.cluster.priority == "LowPriority":
-            spec = replace(spec, tags={**spec.tags, **mark(resubmit)})
-        return spec
+        spec = from_options.make_spec(self._outputs, run_options, config, RunAttempt(key), versions)
+        tags = {**spec.tags, **(mark(self._resubmit) if is_spot(task.cluster) else {})}
+        return replace(spec, tags=tags)
 
     def _rate(self, task: Task) -> float | None:
         """Return the throughput that a point may reach: by the points so far, or as predicted."""
-        measured = alike(self._found, task.wanted)
+        measured = alike(self._points, task.wanted)
         if measured:
             return measured[-1].middle / measured[-1].nodes * task.nodes
         predicted = task.expected.images_per_s
         return predicted.high if predicted else None
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

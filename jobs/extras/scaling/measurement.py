@@ -1,4 +1,6 @@
-"""The points of a measurement, the jobs that measure them, and what a job measured. Pure."""
+"""The points of a measurement, the jobs that measure them, and the table of what they measured.
+Pure.
+"""
 
 import hashlib
 import json
@@ -8,19 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from common.errors import ConfigError
-from common.prices import Cost, Price
+from common.prices import UNKNOWN, Cost, Price, money
 from common.text import plural
-from infra.outputs import Cluster, PlatformOutputs
-from jobs import throughput
-from jobs.spec.builder import find_cluster
+from infra.outputs import Cluster
 from jobs.spec.kinds import DATA
-from jobs.throughput import SYNTHETIC, Expected, Point, alike
+from jobs.throughput import SYNTHETIC, Expected, Point, Span, alike, efficiency, ends, words
 from trainer.config import TrainConfig
 from trainer.presets import to_args
 
-STACK: Final = "stack"
-"""What the environment of a point calls the stack that it was measured on."""
+HEADS: Final = (
+    *("cluster", "nodes", "data", "images/s", "range", "repeats", "of one node"),
+    *("per million images", "predicted"),
+)
 STEPS_IF_UNKNOWN: Final = 50
 """Steps of a repeat, if nothing is known about the throughput."""
 _LEAST_STEPS: Final = 5
@@ -41,73 +42,30 @@ class Task:
     """Throughput that is expected of it."""
     price: Price | None
     """Of a node for an hour; None if no source states it."""
-    node_hours: float
-    """Hours of all nodes and attempts together, at most."""
-    highest: Price | None = None
-    """Highest price that a node can have, for Spot the pay-as-you-go price."""
+    at_most: Cost
+    """What the point costs at most."""
 
     @property
     def nodes(self) -> int:
         return self.wanted.nodes
 
-    @property
-    def at_most(self) -> Cost:
-        """What the point costs at most."""
-        return Cost(self.node_hours * 3600, self.highest)
-
     def __str__(self) -> str:
-        return f"{self.series}, {plural(self.nodes, 'node')}, {self.wanted.data}"
+        return task_words(self.series, self.nodes, self.wanted.data)
 
 
-def wanted_points(
-    outputs: PlatformOutputs,
-    series: Sequence[str],
-    nodes: Iterable[int],
-    data: Sequence[str],
-    config: TrainConfig,
-    cpu_processes: int,
-) -> list[tuple[str, Cluster, Point]]:
-    """Return the points of a measurement without rates: by cluster, then ascending by nodes.
-
-    Args:
-        outputs: Outputs of the stack.
-        series: Clusters by their names in the stack's settings; none is the usual one.
-        nodes: Numbers of nodes.
-        data: What is read: synthetic, or data sets as NAME:VERSION.
-        config: Configuration of the run.
-        cpu_processes: Processes of a node without GPUs.
-
-    Raises:
-        ConfigError: A cluster has fewer nodes, or is not for training.
-        SpecError: There is no such cluster.
-    """
-    found, problems = [], []
-    for name in dict.fromkeys(series or (None,)):
-        cluster = find_cluster(outputs, name, "train")
-        key = next(key for key, one in outputs.clusters.items() if one is cluster)
-        if cluster.duty != "train":
-            problems.append(f"--series: {key} has another role, {cluster.duty}")
-        most = max(nodes)
-        if most > cluster.max_nodes:
-            problems.append(f"--nodes: {most}, but {key} has at most {cluster.max_nodes}")
-        ranks = cluster.gpus_per_node // config.strategy.devices or cpu_processes
-        found += [
-            (key, cluster, throughput.wanted(config, cluster.size, count, count * ranks, one))
-            for count in sorted(set(nodes))
-            for one in data
-        ]
-    if problems:
-        raise ConfigError(problems)
-    return found
+def task_words(series: str, nodes: int, data: str) -> str:
+    """Return which point is meant, in words."""
+    return f"{series}, {plural(nodes, 'node')}, {data}"
 
 
 def due(tasks: Iterable[Task], points: Sequence[Point]) -> list[Task]:
     """Return the tasks without a usable point."""
-    return [
-        task
-        for task in tasks
-        if not any(one.nodes == task.nodes for one in alike(points, task.wanted))
-    ]
+    return [task for task in tasks if task.nodes not in by_nodes(points, task)]
+
+
+def by_nodes(points: Iterable[Point], task: Task) -> dict[int, Point]:
+    """Return the usable points with the configuration of a task, by nodes."""
+    return {point.nodes: point for point in alike(points, task.wanted)}
 
 
 def steps_of_repeat(
@@ -171,10 +129,15 @@ def run_key(name: str, task: Task, config: TrainConfig, points: Iterable[Point])
         config: Configuration of the run, without what differs between points.
         points: Points so far.
     """
-    before = sum(one.nodes == task.nodes and one.is_like(task.wanted) for one in points)
-    told = json.dumps([to_args(config), task.wanted.data, before])
-    digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+    before = len(_measured(points, task))
+    identity = json.dumps([to_args(config), task.wanted.data, before])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     return f"{name}-{task.series}-{task.nodes}-{digest}"
+
+
+def _measured(points: Iterable[Point], task: Task) -> list[Point]:
+    """Return the points of a task, usable or not."""
+    return [point for point in points if point.nodes == task.nodes and point.is_like(task.wanted)]
 
 
 def read_point(
@@ -206,55 +169,103 @@ def read_point(
         # The first steps after a start warm up.
         and not any(first < int(line["step"]) <= first + steps for first in begun)
     ]
-    rates = tuple(float(line["images_per_second"]) for line in timed)
     last = starts[-1] if starts else {}
-    told = dict(last.get("environment") or {})
-    environment = {name: _text(value) for name, value in told.items()} | {
+    seen = dict(last.get("environment") or {})
+    environment = {name: _text(value) for name, value in seen.items()} | {
         **facts,
         "images/s of a rank": _text([line.get("images_per_second_per_rank") for line in timed]),
         "waiting for data, in percent": _text([line.get("data_wait_percent") for line in timed]),
         "starts": str(len(starts)),
     }
     ranks = int(last.get("ranks") or task.wanted.ranks)
-    infiniband = told.get("nccl_infiniband") is True
-    network = "InfiniBand" if infiniband else _network(told)
-    poor = None if not rates else _poor(task, ranks, told, network)
-    if poor is not None and even_if_poor:
-        environment["used although"] = poor
-        poor = None
+    network = next(
+        (str(seen[name]) for name in ("nccl_transport", "operations") if seen.get(name)),
+        "the ranks said nothing of it",
+    )
+    network = "InfiniBand" if seen.get("nccl_infiniband") is True else network
+    problem = "the job ended without a timed step"
+    if timed:
+        problem = _poor(task, ranks, len(seen.get("gpus") or ()), network)
+        if problem and even_if_poor:
+            environment["used although"], problem = problem, ""
     return replace(
         task.wanted,
         ranks=ranks,
-        rates=rates,
+        rates=tuple(float(line["images_per_second"]) for line in timed),
         network=network if task.nodes > 1 else None,
         at=at,
         environment=environment,
-        problem=poor if rates else "the job ended without a timed step",
+        problem=problem or None,
     )
 
 
-def _poor(task: Task, ranks: int, environment: Mapping[str, Any], network: str) -> str | None:
-    """Return why rates are not those of the VM size; None if they are."""
+def _poor(task: Task, ranks: int, gpus: int, network: str) -> str:
+    """Return why rates are not those of the VM size; nothing if they are."""
     cluster = task.cluster
     if ranks != task.wanted.ranks:
         return f"{plural(ranks, 'rank')} instead of {task.wanted.ranks}"
-    gpus = len(environment.get("gpus") or ())
-    if cluster.gpus_per_node and gpus < task.nodes * cluster.gpus_per_node:
+    if gpus < task.nodes * cluster.gpus_per_node:
         return f"the ranks saw {gpus} of {task.nodes * cluster.gpus_per_node} GPUs"
     if task.nodes > 1 and cluster.infiniband and network != "InfiniBand":
         return f"the network was not InfiniBand, which {cluster.size} has: {network}"
-    return None
-
-
-def _network(environment: Mapping[str, Any]) -> str:
-    """Return what the ranks said of their network."""
-    known = (environment.get(name) for name in ("nccl_transport", "operations"))
-    return str(next(filter(None, known), "the ranks said nothing of it"))
+    return ""
 
 
 def _text(value: object) -> str:
-    if isinstance(value, list | tuple):
-        if value and all(isinstance(one, str) for one in value):
-            return ", ".join(f"{count} x {name}" for name, count in Counter(value).items())
-        return ", ".join(f"{one:.5g}" if isinstance(one, float) else str(one) for one in value)
-    return str(value)
+    if not isinstance(value, list | tuple):
+        return str(value)
+    if value and all(isinstance(item, str) for item in value):
+        return ", ".join(f"{count} x {name}" for name, count in Counter(value).items())
+    return ", ".join(f"{item:.5g}" if isinstance(item, float) else str(item) for item in value)
+
+
+def results(
+    tasks: Iterable[Task], points: Sequence[Point]
+) -> tuple[list[dict[str, Any]], list[Point]]:
+    """Return what was measured of some tasks so far for JSON output, and the newest points of the
+    others, which are marked or failed.
+    """
+    measured, unused = [], []
+    for task in tasks:
+        usable = by_nodes(points, task)
+        if task.nodes in usable:
+            measured.append(_result(task, usable[task.nodes], usable.get(1)))
+        else:
+            unused += _measured(points, task)[-1:]
+    return measured, unused
+
+
+def _result(task: Task, point: Point, one_node: Point | None) -> dict[str, Any]:
+    price = task.price
+    cost = price and 1e6 / point.middle / 3600 * point.nodes * price.amount
+    return {
+        "cluster": task.series,
+        "size": point.size,
+        "nodes": point.nodes,
+        "ranks": point.ranks,
+        "data": point.data,
+        "repeats": len(point.rates),
+        "images_per_s": [round(rate, 3) for rate in Span.of(point.rates).values],
+        "of_one_node": efficiency(point, one_node),
+        "cost_per_million_images": cost,
+        "currency": price and price.currency,
+        "predicted": ends(task.expected.images_per_s),
+        "used_although": (point.environment or {}).get("used although"),
+    }
+
+
+def row(result: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a measured point in the table."""
+    low, middle, high = (f"{rate:,.1f}" for rate in result["images_per_s"])
+    cost, predicted = result["cost_per_million_images"], result["predicted"]
+    return [
+        *(result["cluster"], str(result["nodes"]), result["data"], middle, f"{low} - {high}"),
+        *(str(result["repeats"]), share(result["of_one_node"])),
+        UNKNOWN if cost is None else money(cost, result["currency"]),
+        words(Span(*predicted) if predicted else None),
+    ]
+
+
+def share(value: float | None) -> str:
+    """Format a fraction in percent; `?` if it is not known."""
+    return UNKNOWN if value is None else f"{value:.0%}"

@@ -181,9 +181,11 @@ def violations(
     if str(properties.get("publicNetworkAccess")).lower() != "disabled":
         problems.append(f"endpoint {name}: is public in a private stack")
     problems += [
-        f"deployment {one.get('name') or '?'}: may connect to public networks in a private stack"
-        for one in deployments
-        if str((one.get("properties") or {}).get("egressPublicNetworkAccess")).lower() != "disabled"
+        f"deployment {deployment.get('name') or '?'}: may connect to public networks in a"
+        " private stack"
+        for deployment in deployments
+        if str((deployment.get("properties") or {}).get("egressPublicNetworkAccess")).lower()
+        != "disabled"
     ]
     return problems
 

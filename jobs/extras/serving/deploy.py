@@ -15,7 +15,6 @@ from common.annotations import Bounds, Positional, Required
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.image_files import find_images
 from common.prices import money
-from common.program import load
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.assets import images as environments
@@ -25,6 +24,8 @@ from jobs.azure.costs import read_prices
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
+from jobs.extras.evidence import registered
+from jobs.extras.evidence.leaf import EvidenceCheckOptions
 from jobs.extras.serving import monitoring, score, traffic_policy
 from jobs.extras.serving.bodies import (
     BEFORE,
@@ -38,7 +39,6 @@ from jobs.extras.serving.bodies import (
 )
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
 from jobs.extras.serving.traffic_policy import Traffic
-from jobs.leaves import LEAVES, DeployLeaves
 from jobs.options import ASSET
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY
@@ -50,7 +50,7 @@ PIXEL: Final = base64.b64decode(
 
 
 @dataclass(frozen=True)
-class DeployOptions(DeployLeaves):
+class DeployOptions(EvidenceCheckOptions):
     """Let a registered model answer requests at an endpoint, which is created if there is none. The
     deployment gets requests only after it has answered a smoke test. An endpoint costs money as
     long as it exists, also without requests. In a private stack it has no public address, and a
@@ -128,9 +128,8 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     console, workspace = Console(as_json=as_json), connect(outputs)
     serving_of(outputs)
     deployment = _described(options, workspace)
-    for check in (leaf.model_check for leaf in LEAVES if leaf.model_check):
-        if line := load(check.check)(options, workspace, options.model):
-            console.say(line)
+    if proven := registered.check(options, workspace, options.model):
+        console.say(proven)
     tested = _test_images(options)
     endpoints = Endpoints(
         workspace.manager, console, options.wait_minutes * 60, options.poll_seconds
@@ -176,23 +175,23 @@ def conflicts(
     Raises:
         SpecError: A deployment of this name answers requests with something else.
     """
-    there = endpoint.deployment(wanted.name) if endpoint else None
-    if endpoint is None or there is None:
+    existing = endpoint.deployment(wanted.name) if endpoint else None
+    if endpoint is None or existing is None:
         return True
-    same = (there.model, there.environment, there.size) == (
+    same = (existing.model, existing.environment, existing.size) == (
         *(wanted.model, wanted.environment, wanted.size),
     )
     egress = "egressPublicNetworkAccess"
-    same = same and there.body["properties"].get(egress) == body["properties"][egress]
+    same = same and existing.body["properties"].get(egress) == body["properties"][egress]
     if same:
-        return there.state != "Succeeded" or not wanted.instances <= there.instances <= most
+        return existing.state != "Succeeded" or not wanted.instances <= existing.instances <= most
     part = endpoint.traffic.live.get(wanted.name, 0)
     if part:
         other = "green" if wanted.name == "blue" else "blue"
         raise SpecError(
             [
-                f"--to: {wanted.name} answers {part} % of the requests with {there.model} on"
-                f" {there.size}; deploy under another name, such as --to {other}"
+                f"--to: {wanted.name} answers {part} % of the requests with {existing.model} on"
+                f" {existing.size}; deploy under another name, such as --to {other}"
             ]
         )
     return True
@@ -222,11 +221,11 @@ def _test_images(options: DeployOptions) -> dict[str, tuple[bytes, int | None]]:
     if options.expected is not None:
         expected = score.read_expected(Path(options.expected))
     images = find_images(options.images).paths
-    found = {path: expected.get(path) for path in [*expected, *images]}
-    if not found:
+    classes = {path: expected.get(path) for path in [*expected, *images]}
+    if not classes:
         return {"a pixel": (PIXEL, None)}
     try:
-        return {str(path): (path.read_bytes(), class_id) for path, class_id in found.items()}
+        return {str(path): (path.read_bytes(), class_id) for path, class_id in classes.items()}
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from error
 
@@ -243,15 +242,15 @@ def _deploy(
     manager = workspace.manager
     endpoint = endpoints.find(options.endpoint)
     if endpoint is not None:
-        bodies = [one.body for one in endpoint.deployments]
+        bodies = [deployed.body for deployed in endpoint.deployments]
         broken = violations(outputs, endpoint.body, bodies)
         if broken:
             raise SpecError([*broken, "delete it, or choose another --endpoint"])
     context = build_context(REPOSITORY, "serving")
-    there = endpoint.deployment(deployment.name) if endpoint else None
-    if options.instances is None and there is not None:
-        kept = min(there.instances, options.max_instances or there.instances)
-        deployment = replace(deployment, instances=max(kept, 1))
+    existing = endpoint.deployment(deployment.name) if endpoint else None
+    if options.instances is None and existing is not None:
+        instances = min(existing.instances, options.max_instances or existing.instances)
+        deployment = replace(deployment, instances=max(instances, 1))
     deployment = replace(deployment, environment=context.reference)
     body = deployment_body(outputs, manager.workspace_id, deployment)
     most = options.max_instances or deployment.instances

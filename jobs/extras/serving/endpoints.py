@@ -16,6 +16,7 @@ from jobs.console import Console, next_command
 from jobs.errors import ConflictError, MissingError, RequestError, UnreachableError
 from jobs.extras.serving import monitoring
 from jobs.extras.serving.traffic_policy import Traffic
+from jobs.pulumi.teardown_steps import Teardown
 
 T = TypeVar("T")
 
@@ -57,12 +58,14 @@ class EndpointState:
 
     def deployment(self, name: str) -> DeploymentState | None:
         """Return a deployment by its name; None if there is none."""
-        return next((one for one in self.deployments if one.name == name), None)
+        return next(
+            (deployment for deployment in self.deployments if deployment.name == name), None
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the deployments."""
-        return tuple(one.name for one in self.deployments)
+        return tuple(deployment.name for deployment in self.deployments)
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,15 @@ class Endpoints:
 
     def all(self) -> list[EndpointState]:
         """List all endpoints of the workspace, with their deployments."""
-        found = []
-        for one in self.manager.items("onlineEndpoints"):
+        endpoints = []
+        for document in self.manager.items("onlineEndpoints"):
             try:
-                found.append(self._read(one))
+                endpoints.append(self._read(document))
             except MissingError:
                 # Otherwise it was deleted since it was listed.
-                if self._exists(_endpoint(str(one["name"]))):
+                if self._exists(_endpoint(str(document["name"]))):
                     raise
-        return found
+        return endpoints
 
     def find(self, name: str) -> EndpointState | None:
         """Return an endpoint; None if there is none of this name."""
@@ -96,7 +99,7 @@ class Endpoints:
         except MissingError:
             self.manager.check_workspace()
             # Asked again, as to create an endpoint that exists would take its traffic away.
-            return next((one for one in self.all() if one.name == name), None)
+            return next((endpoint for endpoint in self.all() if endpoint.name == name), None)
 
     def get(self, name: str) -> EndpointState:
         """Return an endpoint.
@@ -104,13 +107,13 @@ class Endpoints:
         Raises:
             MissingError: There is no such endpoint.
         """
-        found = self.find(name)
-        if found is None:
+        endpoint = self.find(name)
+        if endpoint is None:
             raise MissingError(
                 f"endpoint {name}: does not exist in workspace {self.manager.workspace};"
                 f" `{next_command('status')}` lists the endpoints"
             )
-        return found
+        return endpoint
 
     def put(self, name: str, body: Mapping[str, Any]) -> EndpointState:
         """Create an endpoint or change it, and wait until Azure has done so.
@@ -173,7 +176,7 @@ class Endpoints:
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
         name = str(document["name"])
         path = f"{_endpoint(name)}/deployments"
-        deployments = tuple(read_deployment(one) for one in self.manager.items(path))
+        deployments = tuple(read_deployment(item) for item in self.manager.items(path))
         return read_endpoint(document, deployments)
 
     def _exists(self, path: str) -> bool:
@@ -215,13 +218,13 @@ class Endpoints:
         self._until(lambda: not self._exists(path), f"the deletion of {what}")
 
     def _until(self, reached: Callable[[], T], what: str) -> T:
-        waited, told = 0.0, 0.0
+        waited, reported = 0.0, 0.0
 
-        def told_and_reached() -> T | None:
-            nonlocal waited, told
-            if waited and waited - told >= min(TOLD_SECONDS, told * 4 + 1):
+        def reports_and_looks() -> T | None:
+            nonlocal waited, reported
+            if waited and waited - reported >= min(TOLD_SECONDS, reported * 4 + 1):
                 self.console.note(f"waiting for {what} ({duration(waited)})")
-                told = waited
+                reported = waited
             waited += self.poll_seconds
             try:
                 return reached()
@@ -229,13 +232,13 @@ class Endpoints:
                 self.console.note(f"{str(error).splitlines()[0]}; Azure continues, asking again")
                 return None
 
-        found = wait_until(told_and_reached, self.wait_seconds, self.poll_seconds)
-        if not found:
+        result = wait_until(reports_and_looks, self.wait_seconds, self.poll_seconds)
+        if not result:
             raise UserError(
                 f"waited {self.wait_seconds / 60:g} minutes for {what}; Azure continues by itself,"
                 " and costs may arise. Run the same command again to continue to wait"
             )
-        return found
+        return result
 
     def _delete_scaling(self, endpoint: str, deployment: str) -> None:
         path = monitoring.autoscale_path(self.manager.group_id, endpoint, deployment)
@@ -248,24 +251,19 @@ class Endpoints:
             return
 
 
-def delete_all(
-    manager: ResourceManager, console: Console, wait_seconds: float, poll_seconds: float
-) -> str | None:
-    """Delete all endpoints of a workspace; see `Endpoints` for the arguments.
-
-    Returns:
-        Words for what was deleted, or None.
-    """
-    endpoints = Endpoints(manager, console, wait_seconds, poll_seconds)
+def delete_all(teardown: Teardown) -> None:
+    """Delete all endpoints of a workspace, as a step of its teardown."""
+    endpoints = Endpoints(teardown.manager, teardown.console, teardown.wait, teardown.poll)
     try:
-        found = endpoints.all()
+        existing = endpoints.all()
     except MissingError:
-        return None
-    for endpoint in found:
+        return
+    for endpoint in existing:
         count = plural(len(endpoint.deployments), "deployment")
-        console.note(f"deleting endpoint {endpoint.name} with {count}")
+        teardown.console.note(f"deleting endpoint {endpoint.name} with {count}")
         endpoints.delete(endpoint)
-    return plural(len(found), "endpoint") if found else None
+    if existing:
+        teardown.did(f"deleted {plural(len(existing), 'endpoint')}")
 
 
 class FailedError(UserError):
@@ -288,7 +286,7 @@ def read_endpoint(
                 _parts(properties.get("traffic")), _parts(properties.get("mirrorTraffic"))
             ),
             tags=dict(document.get("tags") or {}),
-            deployments=tuple(sorted(deployments, key=lambda one: one.name)),
+            deployments=tuple(sorted(deployments, key=lambda deployment: deployment.name)),
             body=document,
         )
 

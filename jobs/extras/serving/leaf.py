@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jobs.leaf import JobCommand, Leaf
+from jobs.leaf import Billed, JobCommand, Leaf
 
 _GROUP: Final = "use a model"
 
@@ -39,6 +39,5 @@ LEAF: Final = Leaf(
             "jobs.extras.serving.undeploy:UndeployOptions",
         ),
     ),
-    costs_now="jobs.extras.serving.listing:costs_now",
-    delete="jobs.extras.serving.endpoints:delete_all",
+    billed=Billed("jobs.extras.serving.listing:show", "jobs.extras.serving.endpoints:delete_all"),
 )

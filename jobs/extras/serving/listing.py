@@ -12,19 +12,21 @@ from jobs.console import Console, table
 from jobs.errors import RequestError
 from jobs.extras.serving.bodies import violations
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
-from jobs.leaf import Found
+from jobs.leaf import OutputEntry
 
 
-def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
+def show(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
     """List the endpoints with their deployments, traffic and cost of an hour, and name those that
     the platform's rules forbid.
     """
     endpoints = Endpoints(workspace.manager, Console()).all()
     prices = prices_of(workspace.manager, endpoints)
     lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
-    for one in endpoints:
-        lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
-    return Found("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
+    for endpoint in endpoints:
+        lines += violations(
+            outputs, endpoint.body, [deployment.body for deployment in endpoint.deployments]
+        )
+    return OutputEntry("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
 
 
 def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:
@@ -38,9 +40,9 @@ def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> N
 def cost_of_an_hour(endpoints: Sequence[EndpointState], prices: NodePrices) -> Total:
     """Return what endpoints cost for an hour, with or without requests. Pure."""
     return total(
-        Cost(3600.0 * one.instances, prices.find(one.size, "Dedicated"))
+        Cost(3600.0 * deployment.instances, prices.find(deployment.size, "Dedicated"))
         for endpoint in endpoints
-        for one in endpoint.deployments
+        for deployment in endpoint.deployments
     )
 
 
@@ -50,14 +52,14 @@ def endpoint_lines(endpoints: Sequence[EndpointState], prices: NodePrices) -> li
         return ["no endpoints"]
     rows = [
         (
-            *(endpoint.name, one.name if one else "-"),
-            one.state if one else endpoint.state,
-            _share(endpoint, one.name) if one else "-",
-            one.model if one else "-",
-            f"{one.instances} x {one.size}" if one else "-",
+            *(endpoint.name, deployment.name if deployment else "-"),
+            deployment.state if deployment else endpoint.state,
+            _share(endpoint, deployment.name) if deployment else "-",
+            deployment.model if deployment else "-",
+            f"{deployment.instances} x {deployment.size}" if deployment else "-",
         )
         for endpoint in endpoints
-        for one in endpoint.deployments or (None,)
+        for deployment in endpoint.deployments or (None,)
     ]
     head = ("endpoint", "deployment", "state", "traffic", "model", "instances")
     hour = cost_of_an_hour(endpoints, prices)
@@ -71,24 +73,24 @@ def endpoint_documents(
     """Describe endpoints for JSON output. Pure."""
     return [
         {
-            "endpoint": one.name,
-            "state": one.state,
-            "address": one.address,
-            "traffic": dict(one.traffic.live),
-            "mirror": dict(one.traffic.mirror),
-            "hourly": dict(cost_of_an_hour([one], prices).amounts) or None,
+            "endpoint": endpoint.name,
+            "state": endpoint.state,
+            "address": endpoint.address,
+            "traffic": dict(endpoint.traffic.live),
+            "mirror": dict(endpoint.traffic.mirror),
+            "hourly": dict(cost_of_an_hour([endpoint], prices).amounts) or None,
             "deployments": [
                 {
-                    "deployment": inner.name,
-                    "state": inner.state,
-                    "model": inner.model,
-                    "size": inner.size,
-                    "instances": inner.instances,
+                    "deployment": deployment.name,
+                    "state": deployment.state,
+                    "model": deployment.model,
+                    "size": deployment.size,
+                    "instances": deployment.instances,
                 }
-                for inner in one.deployments
+                for deployment in endpoint.deployments
             ],
         }
-        for one in endpoints
+        for endpoint in endpoints
     ]
 
 

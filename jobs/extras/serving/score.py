@@ -75,12 +75,12 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     if images.note:
         console.note(images.note)
     endpoint = Endpoints(workspace.manager, console).get(options.endpoint)
-    found = score(workspace.requests, endpoint, _read(images.paths), options.deployment)
+    answers = score(workspace.requests, endpoint, _read(images.paths), options.deployment)
     if as_json:
-        document = [{"image": one.image, "classes": list(one.classes)} for one in found]
+        document = [{"image": scored.image, "classes": list(scored.classes)} for scored in answers]
         console.answer(document, "")
         return 0
-    for scored in found:
+    for scored in answers:
         console.say(scored.text)
     return 0
 
@@ -125,13 +125,13 @@ def score(
         RequestError: A request failed, with the reason that the server gave.
     """
 
-    def one(item: tuple[str, bytes]) -> Scored:
+    def ask(item: tuple[str, bytes]) -> Scored:
         return _score_one(requests, endpoint, *item, deployment)
 
     left = iter(images)
     with ThreadPoolExecutor(THREADS) as pool:
         while batch := list(islice(left, BATCH)):
-            yield from pool.map(one, batch)
+            yield from pool.map(ask, batch)
 
 
 def _score_one(
@@ -158,7 +158,7 @@ def _score_one(
     with well_formed(f"endpoint {endpoint.name}"):
         answer = json.loads(response.content)
         scored = Scored(name, answer["classes"])
-        if not scored.classes or any("class_name" not in one for one in scored.classes):
+        if not scored.classes or any("class_name" not in entry for entry in scored.classes):
             raise OddAnswerError(f"endpoint {endpoint.name}: answered {name} without classes")
     return scored
 

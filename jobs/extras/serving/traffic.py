@@ -56,7 +56,9 @@ def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     console, workspace = Console(as_json=as_json), connect(outputs)
     endpoints = Endpoints(workspace.manager, console)
     endpoint = endpoints.get(options.endpoint)
-    broken = violations(outputs, endpoint.body, [one.body for one in endpoint.deployments])
+    broken = violations(
+        outputs, endpoint.body, [deployment.body for deployment in endpoint.deployments]
+    )
     if broken:
         raise SpecError(broken)
     before = endpoint.traffic

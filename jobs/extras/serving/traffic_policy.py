@@ -100,8 +100,8 @@ def give(
         raise TrafficError(problems)
     live = {to: percent} if percent else {}
     live |= _shared(others, 100 - percent)
-    kept = {name: part for name, part in now.mirror.items() if name not in {to, *live}}
-    return Traffic(live, {to: mirror} if mirror else kept)
+    mirrored = {name: part for name, part in now.mirror.items() if name not in {to, *live}}
+    return Traffic(live, {to: mirror} if mirror else mirrored)
 
 
 def without(now: Traffic, deployment: str) -> Traffic:
@@ -148,5 +148,5 @@ def _shared(parts: Mapping[str, int], total: int) -> dict[str, int]:
     left = total - sum(share for share, _ in shares.values())
     by_remainder = sorted(shares, key=lambda name: (-shares[name][1], name))
     more = set(by_remainder[:left])
-    found = {name: share + (name in more) for name, (share, _) in shares.items()}
-    return {name: share for name, share in found.items() if share}
+    rounded = {name: share + (name in more) for name, (share, _) in shares.items()}
+    return {name: share for name, share in rounded.items() if share}

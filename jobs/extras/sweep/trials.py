@@ -20,19 +20,21 @@ def one_gpu(outputs: PlatformOutputs) -> str | None:
     """Return the training cluster whose nodes have one GPU, by its name in the stack's settings;
     None without one.
     """
-    found = (
+    clusters = (
         key
         for key, cluster in outputs.clusters.items()
         if cluster.duty == "train" and cluster.gpus_per_node == 1
     )
-    return next(found, None)
+    return next(clusters, None)
 
 
 def trial_options(options: SubmitOptions, name: str, trials: int) -> SubmitOptions:
     """Return the options with which one of several trials is submitted: it has an equal part of the
     budget, and nothing waits for its end.
     """
-    given: dict[str, Any] = {one.name: getattr(options, one.name) for one in fields(SubmitOptions)}
+    given: dict[str, Any] = {
+        field.name: getattr(options, field.name) for field in fields(SubmitOptions)
+    }
     budget = None if options.budget is None else options.budget / trials
     return replace(SubmitOptions(**given), name=name, budget=budget, no_follow=True)
 
@@ -53,18 +55,18 @@ def submit_trials(
     console = Console(as_json=as_json)
     named = {trial.name_in(str(options.name)): trial for trial in sweep.all_trials}
     jobs = connect(outputs).jobs
-    found = {name: jobs.attempts(name) for name in named}
+    attempts = {name: jobs.attempts(name) for name in named}
     status = 0
     for name, trial in named.items():
-        if found[name] or status:
+        if attempts[name] or status:
             continue
         console.say(f"{name}: {' '.join(trial.flags)}")
-        one, of_it = trial_options(options, name, len(named)), (*program, *trial.flags)
+        own, words = trial_options(options, name, len(named)), (*program, *trial.flags)
         # The answer of a trial is progress of the sweep.
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            status = submit.run(one, outputs, as_json=False, program=of_it)
-        found[name] = () if options.dry_run else jobs.attempts(name)
-    rows = [_row(name, trial, found[name]) for name, trial in named.items()]
+            status = submit.run(own, outputs, as_json=False, program=words)
+        attempts[name] = () if options.dry_run else jobs.attempts(name)
+    rows = [_row(name, trial, attempts[name]) for name, trial in named.items()]
     after = [
         f"{next_command('supervise')}    submits trials again whose Spot nodes were taken",
         f"{next_command('compare', *named)}    compares them: table and page",

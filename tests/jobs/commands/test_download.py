@@ -1,3 +1,5 @@
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +18,6 @@ from jobs.transfer.blob_download import (
     LOCK,
     RECORD,
     DownloadRecord,
-    FileState,
     alone,
     choose_action,
 )
@@ -217,11 +218,31 @@ def test_a_record_of_an_older_file_does_not_make_it_a_persons_own(tmp_path):
     target = tmp_path / "log.txt"
     target.write_text("old")
     record = DownloadRecord(tmp_path)
-    old = FileState.of(target, "e1")
-    record.add(target, old)
+    record.add(target, target, "e1")
     # Killed before the new content got the name.
-    record.add(target, FileState("e2", 7, 1))
-    assert DownloadRecord(tmp_path).files == {"log.txt": old}
+    (tmp_path / "new").write_text("content")
+    record.add(target, tmp_path / "new", "e2")
+    assert DownloadRecord(tmp_path).etag(target) == "e1"
+    (tmp_path / "new").replace(target)
+    assert DownloadRecord(tmp_path).etag(target) == "e2"
+    target.write_text("mine")
+    assert DownloadRecord(tmp_path).etag(target) is None
+
+
+def test_a_record_of_an_earlier_version_is_read(tmp_path):
+    target = tmp_path / "log.txt"
+    target.write_text("old")
+    stat = target.stat()
+    state = {"etag": "e1", "size": 3, "modified_ns": stat.st_mtime_ns}
+    (tmp_path / RECORD).write_text(
+        f'{json.dumps({"log.txt": state, "other": state})}\n{{"half": {{"etag": '
+    )
+    record = DownloadRecord(tmp_path)
+    assert record.etag(target) == "e1"
+    (tmp_path / "more.txt").write_text("more")
+    record.add(tmp_path / "more.txt", tmp_path / "more.txt", "e3")
+    again = DownloadRecord(tmp_path)
+    assert [again.etag(tmp_path / name) for name in ("log.txt", "more.txt")] == ["e1", "e3"]
 
 
 def test_a_full_disk_is_told_with_the_file_and_what_to_do(live, tmp_path):
@@ -229,7 +250,8 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do(live, tmp_path):
     folder = tmp_path / "fat"
     folder.mkdir()
     blob = blobs(live, "results/runs/fat/fat")["metrics.jsonl"]
-    (folder / f".metrics.jsonl.{blob_download._short(blob.etag)}.partial").symlink_to("/dev/full")
+    version = hashlib.sha256(blob.etag.encode()).hexdigest()[:8]
+    (folder / f".metrics.jsonl.{version}.partial").symlink_to("/dev/full")
     with pytest.raises(LocalError, match=r"metrics\.jsonl: cannot be written, as the disk is full"):
         get(live, "fat", folder)
 
@@ -322,17 +344,14 @@ BLOB = Blob("x", 10, b"md5", None, "e1", 0.0)
 
 
 @pytest.mark.parametrize(
-    ("left", "now", "action"),
+    ("etag", "size", "action"),
     [
         (None, None, "fetch"),
-        (FileState("e1", 10, 5), None, "fetch"),
-        (FileState("e1", 10, 5), FileState("e1", 10, 5), "keep"),
-        (FileState("e0", 10, 5), FileState("e0", 10, 5), "fetch"),
-        (FileState("e1", 10, 5), FileState("e1", 10, 6), "compare"),
-        (FileState("e1", 10, 5), FileState("e1", 11, 6), "refuse"),
-        (None, FileState("", 10, 5), "compare"),
-        (None, FileState("", 9, 5), "refuse"),
+        ("e1", 10, "keep"),
+        ("e0", 10, "fetch"),
+        (None, 10, "compare"),
+        (None, 9, "refuse"),
     ],
 )
-def test_what_is_done_about_a_file(left, now, action):
-    assert choose_action(BLOB, left, now) == action
+def test_what_is_done_about_a_file(etag, size, action):
+    assert choose_action(BLOB, etag, size) == action

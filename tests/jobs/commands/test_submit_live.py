@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from common.errors import UserError
 from jobs.azure import submission
 from jobs.azure.job_records import Jobs
 from jobs.cli import main
@@ -103,6 +104,18 @@ def test_a_dry_run_submits_nothing(live, capsys):
     assert main(["submit", "--kind", "smoke", "--name", "dry", "--dry-run"]) == 0
     assert "nothing was submitted" in capsys.readouterr().out
     assert job(live, "dry-r1") is None
+    assert not [r for r in live.azure.requests if r.method == "PUT"]
+
+
+def test_a_need_that_is_not_met_leaves_nothing_that_costs_money(live, capsys, monkeypatch):
+    def unmet(draft):
+        raise UserError(f"{draft.spec.name}: the moon is too low")
+
+    monkeypatch.setattr(submit, "NEEDS", (*submit.NEEDS, unmet))
+    assert main(["submit", "--kind", "smoke", "--name", "unmet"]) == UserError.exit_code
+    said = capsys.readouterr()
+    assert "unmet-r1: the moon is too low" in said.err
+    assert "unmet, attempt 1 (smoke)" in said.out
     assert not [r for r in live.azure.requests if r.method == "PUT"]
 
 
@@ -206,7 +219,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
 ):
     """The job appears between the first lookup and the second."""
     instead('sleep 600; ls "${{outputs.run}}"')
-    request, look = submit.submission.submit, Jobs.get
+    request, look = submission.submit, Jobs.get
     interrupted, looks, arrived = [], [], []
 
     def cut(*args):
@@ -221,7 +234,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
                 request(*interrupted[0])
         return look(jobs, name)
 
-    monkeypatch.setattr(submit.submission, "submit", cut)
+    monkeypatch.setattr(submission, "submit", cut)
     monkeypatch.setattr(Jobs, "get", late)
     assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
     assert "later-r1 was already submitted" in capsys.readouterr().err

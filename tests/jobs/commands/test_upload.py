@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from azure.storage.blob import ContentSettings
+from azure.storage.blob import BlobClient, ContentSettings
 
 from common.errors import INTERRUPTED, ConfigError
 from common.waiting import wait_until
@@ -131,6 +131,26 @@ def test_a_large_file_goes_on_at_the_block_where_it_was_interrupted(
     sent = answer(capsys)["sent_bytes"]
     assert 11 << 20 <= sent <= 14 << 20
     assert blobs(live, "raw/archive")["archive.tar"].size == 20 << 20
+
+
+def test_blocks_that_storage_has_lost_are_sent_again(live, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "archive.tar").write_bytes(os.urandom(5 << 20))
+    stage, lost = BlobClient.stage_block, []
+
+    def losing(client, name, *args, **options):
+        if name.startswith("00002-") and not lost:
+            lost.append(name)
+        else:
+            stage(client, name, *args, **options)
+
+    monkeypatch.setattr(BlobClient, "stage_block", losing)
+    assert send_folder(live, folder, "raw/lost") == 0
+    done = answer(capsys)
+    assert (done["new_files"], done["sent_bytes"]) == (1, 6 << 20)
+    assert blobs(live, "raw/lost")["archive.tar"].size == 5 << 20
 
 
 def test_a_file_that_changes_underneath_leaves_the_set_incomplete(live, tmp_path, monkeypatch):

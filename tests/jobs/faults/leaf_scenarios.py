@@ -10,7 +10,7 @@ from common.program import REPORTED, report
 from jobs.extras.pipelines import backend, comment
 from jobs.extras.pipelines.backend import BackendOptions
 from jobs.extras.pipelines.comment import CommentOptions
-from jobs.extras.pipelines.declaration import PURPOSES, StateNames
+from jobs.extras.pipelines.declaration import WORKFLOWS, StateNames
 from jobs.throughput import FILE, read
 from tests import ROOT
 from tests.jobs.faults.github import VARIABLES
@@ -81,7 +81,7 @@ def set_up_backend(world: "Scenarios") -> Trial:
 
     def command() -> int:
         # The others send the same requests.
-        with patch.object(backend, "PURPOSES", {"jobs": PURPOSES["jobs"]}):
+        with patch.object(backend, "WORKFLOWS", {"jobs": WORKFLOWS["jobs"]}):
             return backend.run(options, as_json=False, stack="dev")
 
     return Trial(_run(command, {"PULUMI_OPTION_CONFIG_FILE": str(settings)}), problem)

@@ -20,8 +20,9 @@ class Tables:
     """The tables of some commands; processes of pytest take classes, and each has its own world."""
 
     COMMANDS: tuple[str, ...] = ()
-    EVERY = 5
-    """One of how many faults is tried in each row."""
+    EVERY = len(matrix.FAULTS)
+    """One of how many faults is tried in each row, another one in each. `make -C tools faults`
+    tries all."""
 
     @pytest.mark.slow
     def test_a_part_of_the_cells_is_as_the_page_says(self, world, command):
@@ -62,8 +63,6 @@ class TestPipelines(Tables):
 
 class TestOnAPlatform(Tables):
     COMMANDS = ("backend", "scaling")
-    # Of many rows, so that every fault is among them.
-    EVERY = 7
 
     def test_every_command_of_the_matrix_is_tested(self, world):
         tested = [command for one in Tables.__subclasses__() for command in one.COMMANDS]

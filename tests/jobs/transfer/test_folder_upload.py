@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.transfer.folder_upload import read_data_set
-from jobs.transfer.local_files import LocalError
+from jobs.transfer.local_files import LocalError, read_data_set
 from tests.jobs.support.folders import write_shards
 from trainer.data.manifest import load_manifest
 

@@ -1,10 +1,11 @@
 """Local files are found, checked and read for an upload."""
 
 import os
+from hashlib import md5
 
 import pytest
 
-from jobs.transfer.local_files import ChangedError, FileReader, LocalError, scan
+from jobs.transfer.local_files import ChangedError, LocalError, scan
 
 
 def test_files_are_found_in_order_with_their_sizes(tmp_path):
@@ -14,7 +15,7 @@ def test_files_are_found_in_order_with_their_sizes(tmp_path):
     found = scan(tmp_path)
     assert {name: file.size for name, file in found.files.items()} == {"a": 1, "b/two": 2}
     assert list(found.files) == ["a", "b/two"]
-    assert found.bytes == 3
+    assert found.size == 3
 
 
 def test_hidden_files_and_empty_folders_are_left_out_and_named(tmp_path):
@@ -58,7 +59,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
     path = tmp_path / "file"
     path.write_bytes(bytes(3000))
     (file,) = scan(path).files.values()
-    blocks = FileReader(file).blocks(1000)
+    blocks = file.blocks(1000, md5())
     next(blocks)
     if change == "append":
         with path.open("ab") as opened:
@@ -82,7 +83,7 @@ def test_a_file_that_changed_before_it_is_read_is_noticed(tmp_path):
     (file,) = scan(path).files.values()
     path.write_bytes(b"another")
     with pytest.raises(ChangedError):
-        list(FileReader(file).blocks(1000))
+        list(file.blocks(1000, md5()))
 
 
 def test_a_file_that_cannot_be_read_any_more_is_told(tmp_path):
@@ -91,4 +92,4 @@ def test_a_file_that_cannot_be_read_any_more_is_told(tmp_path):
     (file,) = scan(path).files.values()
     path.unlink()
     with pytest.raises(LocalError, match="cannot be read"):
-        list(FileReader(file).blocks(1000))
+        list(file.blocks(1000, md5()))

@@ -13,7 +13,7 @@ def test_without_a_rate_no_time_is_guessed():
 def test_without_a_terminal_lines_come_now_and_then(capsys):
     with Progress("uploading", 2, 30, every=0) as progress:
         progress.moved(10)
-        progress.kept(20)
+        progress.skipped(20)
         progress.file()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
@@ -26,7 +26,7 @@ def test_without_a_terminal_lines_come_now_and_then(capsys):
 def test_bytes_that_need_no_transfer_count_as_done_but_not_for_the_rate(capsys):
     with Progress("uploading", 2, 10**12 + 20, every=0) as progress:
         progress.moved(10)
-        progress.kept(10**12)
+        progress.skipped(10**12)
         progress.moved(10)
     text = capsys.readouterr().err.splitlines()[-1]
     assert "1 TB of 1 TB" in text
@@ -38,6 +38,6 @@ def test_bytes_that_are_transferred_twice_are_counted_but_are_no_progress(capsys
     with Progress("uploading", 2, 30, every=0) as progress:
         progress.moved(25)
         progress.moved(25)
-        progress.kept(25)
+        progress.skipped(25)
     assert "30 B of 30 B" in capsys.readouterr().err.splitlines()[-1]
     assert progress.total_moved == 50

@@ -75,7 +75,7 @@ def test_layers_of_one_pass_draw_different_numbers():
     assert 0.4 < np.mean(one == other) < 0.6
 
 
-@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_gradients_repeat_for_a_step_and_a_rank_and_differ_for_others(model, xla):
     settings = config(compute=ComputeConfig(xla=xla))
     of_rank_0, of_rank_1 = (gradients(model, settings, rank) for rank in (0, 1))

@@ -1,4 +1,4 @@
-"""Runs and preparations on a Spark cluster; the only folder that imports pyspark.
+"""Runs and preparations on Spark, in the only folder that imports pyspark. Needs `parquet`.
 
     from trainer.extras.spark import run
     run(spark, ["--preset", "images", "--data.dir", "/mnt/images"], num_proc=8)

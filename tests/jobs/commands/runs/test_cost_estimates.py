@@ -33,5 +33,5 @@ def test_each_run_with_files_is_told_with_its_attempts_in_order(monkeypatch):
         for key in ("a", "empty")
     }  # fmt: skip
     found = {job.name: None for jobs in groups.values() for job in jobs}
-    told = cost._told(SimpleNamespace(storage=None), None, groups, found)
+    told = cost._about(SimpleNamespace(storage=None), None, groups, found)
     assert told == ["a: ['a-r1', 'a-r2']"]

@@ -10,7 +10,7 @@ from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.extras.elastic.choices import NUMBER, TAG, Choices, Offer
 from jobs.extras.elastic.placement import about_run
-from jobs.extras.elastic.placement_policy import Choice, Rules
+from jobs.extras.elastic.placement_policy import MoveRules, NodeChoice
 from jobs.following import supervisor
 from jobs.following.supervision_policy import mark
 from jobs.leaf import MOVED, PLACED
@@ -39,9 +39,9 @@ def gpu(live):
 
 
 def choices(cluster, wait, up):
-    offers = [Offer("gpu", Choice(cluster.name, nodes), 1, 8 // nodes) for nodes in (2, 1)]
+    offers = [Offer("gpu", NodeChoice(cluster.name, nodes), 1, 8 // nodes) for nodes in (2, 1)]
     tags = {
-        TAG: Choices(Rules(wait, up), tuple(offers)).tag,
+        TAG: Choices(MoveRules(wait, up), tuple(offers)).tag,
         NUMBER: "0",
         PLACED: "gpu:2, as asked",
     }

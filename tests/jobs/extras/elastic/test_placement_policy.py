@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.extras.elastic.placement_policy import MOST_MOVES, Choice, Placed, Rules, following, leave
+from jobs.extras.elastic.placement_policy import (
+    MOST_MOVES,
+    MoveRules,
+    NodeChoice,
+    Placed,
+    following,
+    leave,
+)
 
-RULES = Rules(wait_hours=0.25, up_hours=2.0)
-CHOICES = [Choice("gpu", 4), Choice("gpu", 2), Choice("gpu", 1), Choice("a100", 4)]
+RULES = MoveRules(wait_hours=0.25, up_hours=2.0)
+CHOICES = [NodeChoice("gpu", 4), NodeChoice("gpu", 2), NodeChoice("gpu", 1), NodeChoice("a100", 4)]
 LAST = len(CHOICES) - 1
 
 

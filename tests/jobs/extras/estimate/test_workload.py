@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from common.errors import ConfigError
-from jobs.extras.estimate.workload import DataSet, decoding, decoding_ms
+from jobs.extras.estimate.workload import DataSize, decoding, decoding_ms
 from jobs.spec.from_options import REPOSITORY
 from tests.jobs.extras.estimate.support import workload
 from trainer.data.manifest import SIDES, Manifest, Normalization, Origin, Shard, Sides, Split
@@ -27,14 +27,14 @@ def test_images_bytes_and_pixels_are_those_of_the_manifest():
         (Shard("a", 10, 60_000_000, ""),), (10,), ("JPEG",), sides=Sides(tuple(short), tuple(long))
     )
     manifest = Manifest(("a",), PLAIN, {"train": split}, Origin("x"))
-    data = DataSet.of(manifest, "photos")
+    data = DataSize.of(manifest, "photos")
     assert (data.images, data.gigabytes, data.bytes_per_image) == (10, 0.06, 6e6)
     assert data.megapixels == pytest.approx(2560 * 3584 / 1e6)
     assert data.name == f"photos, version {manifest.version}"
     for other, words in ((replace(split, sides=Sides()), "--images"), (None, "no training")):
         splits = {"train": other} if other else {}
         with pytest.raises(ConfigError, match=words):
-            DataSet.of(replace(manifest, splits=splits), "photos")
+            DataSize.of(replace(manifest, splits=splits), "photos")
 
 
 def test_checkpoints_are_saved_by_epochs_or_by_the_clock_whichever_is_sooner():
@@ -51,5 +51,5 @@ def test_the_cost_of_decoding_is_the_one_that_was_measured():
     assert decoding() == measured["fitted"]
     for name, (megapixels, megabytes) in measured["sizes"].items():
         cpu = median(one["cpu_ms"] for one in measured["samples"][name])
-        data = DataSet(1, megabytes / 1000, megapixels)
+        data = DataSize(1, megabytes / 1000, megapixels)
         assert decoding_ms(data) == pytest.approx(cpu, rel=0.25), name

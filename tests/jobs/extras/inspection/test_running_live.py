@@ -82,7 +82,7 @@ def endless(live, outputs, capsys, monkeypatch):
     return "endless"
 
 
-@pytest.mark.slow
+@pytest.mark.rehearse_all
 def test_ranks_show_their_stacks_and_a_profile_and_keep_their_nodes_when_one_fails(
     live, endless, capsys, monkeypatch, tmp_path
 ):

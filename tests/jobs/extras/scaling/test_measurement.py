@@ -8,20 +8,18 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.extras.scaling.command import expected
+from jobs.extras.scaling.command import ScalingOptions, make_tasks
 from jobs.extras.scaling.measurement import (
-    Task,
     benchmark_config,
     due,
     read_point,
     run_key,
     steps_of_repeat,
-    wanted_points,
 )
 from jobs.options import DataOptions, JobOptions
 from jobs.spec import kinds
 from jobs.spec.run_key import RunAttempt, key_problems
-from jobs.throughput import SYNTHETIC, Expected
+from jobs.throughput import SYNTHETIC
 from tests.jobs.extras.estimate.support import ALL
 from tests.jobs.support.platform import SOFTWARE, platform
 from tests.jobs.support.samples import TRAINING
@@ -35,24 +33,10 @@ SEEN = {
 }
 
 
-def asked(nodes=(2, 1), series=(), data=(SYNTHETIC,), prices=ALL, predicts=expected):
+def asked(nodes=(2, 1), series=(), data=None, prices=ALL):
     """Tasks of half an hour and three attempts for each."""
-    return [
-        Task(
-            name,
-            cluster,
-            point,
-            predicts(TRAINING, cluster, point),
-            prices.find(cluster.size, cluster.priority),
-            1.5 * point.nodes,
-            prices.highest(cluster.size, cluster.priority),
-        )
-        for name, cluster, point in wanted_points(STACK, series, nodes, data, TRAINING, 2)
-    ]
-
-
-def unpredicted(*_):
-    return Expected(None, "a plan does not predict such a training")
+    options = ScalingOptions(nodes=nodes, series=series, data=data)
+    return make_tasks(options, STACK, TRAINING, prices)
 
 
 ONE, TWO = asked()
@@ -70,7 +54,7 @@ def events(*rates, steps=10, ranks=16, environment=SEEN, at=0):
 
 
 def test_the_points_of_a_cluster_ascend_and_each_is_measured_with_all_data():
-    found = asked((4, 1, 2, 2), ("gpu", "cpu"), (SYNTHETIC, "imagenet:3"))
+    found = asked((4, 1, 2, 2), ("gpu", "cpu"), "imagenet:3")
     assert [(one.series, one.nodes, one.wanted.data) for one in found[:4]] == [
         ("gpu", 1, SYNTHETIC), ("gpu", 1, "imagenet:3"),
         ("gpu", 2, SYNTHETIC), ("gpu", 2, "imagenet:3"),

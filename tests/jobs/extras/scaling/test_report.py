@@ -1,24 +1,24 @@
-"""The table and the sentences of a measurement, and what it costs at most."""
+"""The table of a measurement, and what it costs at most."""
 
 from dataclasses import replace
 
 import pytest
 
 from common.prices import NodePrices, total
-from jobs.extras.scaling.report import Measured
-from jobs.throughput import SYNTHETIC
+from jobs.extras.scaling import measurement
+from jobs.throughput import SYNTHETIC, Expected
 from tests.jobs.extras.estimate.support import DEDICATED, SPOT
-from tests.jobs.extras.scaling.test_measurement import asked, unpredicted
+from tests.jobs.extras.scaling.test_measurement import asked
 
 ONE, TWO = asked()
 
 
-def report(*points, tasks=(ONE, TWO)):
-    return Measured.of("sweep", "dev", tasks, points)
+def results(*points, tasks=(ONE, TWO)):
+    return measurement.results(tasks, points)
 
 
-def rows(result):
-    return [one.row() for one in result.results]
+def rows(*points, **options):
+    return [measurement.row(result) for result in results(*points, **options)[0]]
 
 
 def measured(task, *rates, **values):
@@ -31,39 +31,31 @@ def test_the_most_that_a_point_costs_is_hours_x_attempts_x_nodes_x_price():
 
 
 def test_a_table_has_throughput_efficiency_money_and_prediction():
-    result = report(measured(ONE, 9000.0, 9600.0, 9500.0), measured(TWO, 18050.0))
-    first, second = rows(result)
+    first, second = rows(measured(ONE, 9000.0, 9600.0, 9500.0), measured(TWO, 18050.0))
+    assert len(first) == len(measurement.HEADS)
     assert first[:6] == ["gpu", "1", SYNTHETIC, "9,500.0", "9,000.0 - 9,600.0", "3"]
     assert (first[6], second[6]) == ("100%", "95%")
-    assert first[7].endswith("%")
-    assert first[8] == f"{1e6 / 9500 / 3600 * SPOT:.4f} USD"
-    assert " - " in second[9]
+    assert first[7] == f"{1e6 / 9500 / 3600 * SPOT:.4f} USD"
+    assert " - " in second[8]
 
 
 def test_without_one_node_there_is_no_efficiency_against_it():
-    assert rows(report(measured(TWO, 18050.0)))[0][6] == "?"
+    assert rows(measured(TWO, 18050.0))[0][6] == "?"
 
 
-def test_what_is_outside_of_its_prediction_is_said_in_words():
-    words = report(measured(ONE, 9500.0), measured(TWO, 4600.0)).sentences()
-    assert len(words) == 1
-    assert words[0].startswith("gpu, 2 nodes, synthetic: 4,600.0 images/s, below the predicted ")
-    assert "above" in report(measured(ONE, 99_999.0)).sentences()[0]
-    assert report(measured(ONE, 9500.0)).sentences() == [
-        "every point with a prediction lies inside of it"
-    ]
+def test_without_a_price_a_million_images_cost_an_unknown_amount():
+    (row,) = rows(measured(ONE, 9500.0), tasks=asked((1,), prices=NodePrices()))
+    assert row[7] == "?"
 
 
-def test_a_training_that_no_plan_predicts_is_measured_all_the_same():
-    result = report(measured(ONE, 9500.0), tasks=asked(predicts=unpredicted))
-    assert "nothing was predicted: " in result.sentences()[0]
-    assert rows(result)[0][-1] == "?"
+def test_a_run_that_no_plan_predicts_is_measured_all_the_same():
+    task = replace(ONE, expected=Expected(None, "no row of such a network"))
+    assert rows(measured(ONE, 9500.0), tasks=[task])[0][-1] == "?"
 
 
 def test_marked_points_stand_beside_the_table_until_they_are_measured_well():
     marked = measured(TWO, 5000.0, problem="the network was not InfiniBand")
-    result = report(measured(ONE, 9500.0), marked)
-    assert [one.point.nodes for one in result.results] == [1]
-    assert result.not_used()[0].endswith("the network was not InfiniBand")
-    assert report(marked, measured(TWO, 18000.0)).not_used() == []
-    assert result.document()["not_used"][0]["nodes"] == 2
+    done, unused = results(measured(ONE, 9500.0), marked)
+    assert [result["nodes"] for result in done] == [1]
+    assert unused == [marked]
+    assert results(marked, measured(TWO, 18000.0))[1] == []

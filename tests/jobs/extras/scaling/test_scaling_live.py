@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.prices import NodePrices
 from jobs import throughput
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
@@ -52,7 +53,7 @@ def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, ca
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-@pytest.mark.slow
+@pytest.mark.rehearse_all
 def test_a_data_set_is_measured_beside_synthetic_data(live, outputs, tmp_path, capsys):
     folder = str(tmp_path / "digits")
     program = [ROOT / ".venv-trainer" / "bin" / "python", "-m", "trainer"]
@@ -72,13 +73,12 @@ CONFIG = PRESETS["imagenet-ndv2"]
 
 
 @pytest.fixture
-def measuring(tmp_path, monkeypatch):
+def measuring(tmp_path):
     """Returns what measures some clusters and numbers of nodes, and their tasks."""
-    monkeypatch.setattr("jobs.azure.node_prices.of_workspace", lambda *_: None)
 
     def made(series, nodes):
         options = ScalingOptions(folder=str(tmp_path), series=series, nodes=nodes)
-        tasks = make_tasks(options, platform(), CONFIG, Console())
+        tasks = make_tasks(options, platform(), CONFIG, NodePrices())
         return Measuring(options, platform(), CONFIG, Console(), []), tasks
 
     return made

@@ -78,7 +78,7 @@ def test_between_averages_ranks_differ_and_after_each_all_state_is_equal_to_the_
     assert left["losses"] == right["losses"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_averages_after_every_step_equal_the_sum_of_gradients(digits_folder):
     config = scenarios.tiny_config(str(digits_folder), batch_size=16)
     ours, others = (
@@ -90,7 +90,7 @@ def test_averages_after_every_step_equal_the_sum_of_gradients(digits_folder):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_single_rank_trains_as_without_averages_to_the_bit(digits_folder):
     config = scenarios.tiny_config(str(digits_folder))
     (ours,) = run_world(averaging_scenarios.take_steps, 1, config, 3, 9, 9, "small")
@@ -98,7 +98,7 @@ def test_a_single_rank_trains_as_without_averages_to_the_bit(digits_folder):
     assert same(ours["states"][0], others["states"][0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_overflow_leaves_out_a_step_of_one_rank_and_the_average_halves_the_scale_for_all():
     fine = [1.0, 1.0]
     # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
@@ -115,7 +115,7 @@ def test_overflow_leaves_out_a_step_of_one_rank_and_the_average_halves_the_scale
         assert same(a["state"], b["state"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_is_not_finite_stops_all_with_the_next_average_and_is_named():
     weights = [[1.0, 1.0]] * 9
     ranks = run_world(averaging_scenarios.weighted_steps, 2, "float32", weights, (1, 1), 3)

@@ -116,7 +116,7 @@ def test_real_steps_equal_those_of_the_undivided_network(folder, trained, kind, 
             assert value.size == (whole // head_groups if divided else whole)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mixed_images_have_the_losses_of_the_undivided_network(folder, trained):
     divided, whole = (saved(folder, trained("mixed", 2, groups)[0]) for groups in (2, 1))
     assert_close(divided, whole)
@@ -124,7 +124,7 @@ def test_mixed_images_have_the_losses_of_the_undivided_network(folder, trained):
     assert np.abs(plain["model/logits/kernel"] - whole["model/logits/kernel"]).max() > 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_evaluation_equals_that_of_the_undivided_network(folder, trained):
     whole, divided = (
         folder / "runs" / trained("momentum", *world)[0] for world in ((1, 1), (4, 2))
@@ -149,7 +149,7 @@ def test_an_evaluation_equals_that_of_the_undivided_network(folder, trained):
     assert alone["loss"] == pytest.approx(losses[0], abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranks_with_uneven_shares_evaluate_as_one():
     counts = [[4, 4, 3], [4, 0, 0], [0, 0, 0], [4, 4, 1]]
     (wanted,) = run_world(head_scenarios.evaluate_unevenly, 1, 0, counts)
@@ -271,7 +271,7 @@ def test_a_stopped_run_ends_with_the_bits_of_an_undisturbed_one_and_is_exported(
         assert result(runs / name)["examples"] == 360
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_weights_of_a_file_are_those_of_the_body(folder, trained):
     name, _ = trained("momentum", 4, 2)
     (file,) = (folder / "runs" / name / "checkpoints").glob("*20*/state.safetensors")
@@ -287,7 +287,7 @@ def test_weights_of_a_file_are_those_of_the_body(folder, trained):
     assert np.array_equal(tuned["model/logits/bias"], start.bias.numpy())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mixed_precision_skips_the_same_steps_as_undivided(folder):
     mixed: dict[str, Any] = {
         "compute": {"precision": "mixed_float16"},
@@ -303,7 +303,7 @@ def test_mixed_precision_skips_the_same_steps_as_undivided(folder):
     assert 1.0 < min(scales) < 2.0**30
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "precision", ["float32", pytest.param("mixed_float16", marks=pytest.mark.long)]
 )
@@ -313,7 +313,7 @@ def test_all_ranks_leave_after_the_same_step_if_one_part_is_spoilt(precision):
     assert not any(np.isfinite(one["norm"]) for one in found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_rolls_back_every_part(folder):
     spoilt = {"test": {"poisoned": 12}, "checkpoint": {"on_non_finite": "roll-back"}}
     for name, ranks, head_groups in (("back-undivided", 1, 1), ("back", 4, 2)):
@@ -323,7 +323,7 @@ def test_a_run_rolls_back_every_part(folder):
     assert_close(saved(folder, "back"), saved(folder, "back-undivided"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_groups_exchange_among_their_ranks_only():
     found = run_world(head_scenarios.groups, 4, 2)
     members = {
@@ -350,7 +350,7 @@ def test_groups_exchange_among_their_ranks_only():
             assert np.array_equal(seen["from_first"], np.arange(begin, begin + place + 1.0))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_memory_of_a_hundred_thousand_classes_falls_with_the_ranks_that_share_them():
     features, classes = 16, 100_000
     rest = 2 * 4 * (features * features + features)

@@ -44,7 +44,7 @@ def test_it_answers_as_the_saved_model_does(run, digits_folder, capsys):
     assert len(set(found.argmax(1))) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_8_bits_answer_nearly_as_32_in_a_fraction_of_the_bytes(run, digits_folder, capsys):
     assert cli.main(["export", "--run", str(run), "--int8", "True"]) == 0
     said = capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_8_bits_answer_nearly_as_32_in_a_fraction_of_the_bytes(run, digits_folde
     assert (small != wanted).any()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_model_of_8_bits_that_loses_accuracy_is_refused(run, monkeypatch, capsys):
     scores = iter((0.9, 0.98))
     monkeypatch.setattr(Validation, "score", lambda *_: next(scores))

@@ -58,7 +58,7 @@ def test_only_rank_0_records(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(workplace):
     options = [*TINY, "--epochs", "1", "--compute.threads", "1"]
     plain = fork_trainer("train", *options, "--name", "plain", cwd=workplace)

@@ -199,7 +199,10 @@ def test_the_exported_model_returns_the_mask_of_each_image(tmp_path):
     assert empty["probabilities"].shape == [0, 16, 16, CLASSES]
 
 
-@pytest.mark.parametrize(("stem", "depth", "size"), [("3x3", 50, 33), ("7x7", 18, 32)])
+@pytest.mark.parametrize(
+    ("stem", "depth", "size"),
+    [("3x3", 18, 33), ("7x7", 18, 32), pytest.param("3x3", 50, 33, marks=pytest.mark.long)],
+)
 def test_a_unet_has_an_output_for_each_pixel_at_any_size(stem, depth, size):
     config = ModelConfig(network="unet", depth=depth, width=4, stem=stem, image_size=size)
     model = build_model(config, 5, task="segmentation")

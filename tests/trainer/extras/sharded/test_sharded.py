@@ -67,7 +67,10 @@ def config_of(folder, ranks, kind, sharded):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "ranks"),
-    [("adamw", 2), ("lars", 3), pytest.param("momentum", 2, marks=pytest.mark.long)],
+    [
+        ("adamw", 2),
+        *(pytest.param(*pair, marks=pytest.mark.long) for pair in (("lars", 3), ("momentum", 2))),
+    ],
 )
 def test_it_trains_as_the_undivided_state(digits_folder, kind, ranks):
     """With two ranks bit-identical, as two summands have one order; LARS adds up norms in parts."""
@@ -92,7 +95,7 @@ def test_it_trains_as_the_undivided_state(digits_folder, kind, ranks):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_of_the_state_falls_with_the_number_of_ranks(digits_folder):
     # Per parameter 8 bytes of AdamW's state and 4 for the weight that is updated.
     counts = {}
@@ -107,7 +110,7 @@ def test_memory_of_the_state_falls_with_the_number_of_ranks(digits_folder):
     assert counts[4] < counts[2] * 0.51
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_not_finite_on_one_rank_counts_for_all():
     fine, sharded = [1.0, 1.0], {"sharded": ShardedOptions(state=True)}
     # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
@@ -127,7 +130,7 @@ def test_what_is_not_finite_on_one_rank_counts_for_all():
 # 3. Runs.
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_number_of_ranks_with_or_without_sharding_continues(workplace):
     """Two ranks end with the bits of an undivided run, whatever held the state between."""
 

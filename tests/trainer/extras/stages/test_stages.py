@@ -125,10 +125,10 @@ def test_a_network_that_cannot_be_divided_is_refused(builder, stages, told):
     "name",
     [
         "dropout",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet", "unet")),
+        pytest.param("resnet", marks=pytest.mark.slow),
         *(
             pytest.param(name, marks=pytest.mark.long)
-            for name in ("nested", "subclassed", "EfficientNetB0")
+            for name in ("unet", "nested", "subclassed", "EfficientNetB0")
         ),
     ],
 )
@@ -146,7 +146,7 @@ def test_loss_and_gradients_are_those_of_the_undivided_network(name):
     assert set(whole["variables"]) == {"CPU:0"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_images_are_mixed_alike():
     divided, whole = both(*NETWORKS["dropout"], data=replace(SYNTHETIC, mixup=0.4))
     plain, _ = both(*NETWORKS["dropout"])
@@ -155,7 +155,7 @@ def test_images_are_mixed_alike():
     assert abs(divided["sums"][0] - plain["sums"][0]) > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_float16_with_a_loss_scale_is_divided_as_well():
     model, stages = NETWORKS["dropout"]
     compute = ComputeConfig(precision="mixed_float16")
@@ -164,7 +164,7 @@ def test_float16_with_a_loss_scale_is_divided_as_well():
     assert divided["gradient_devices"] == divided["trained"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_operation_runs_on_the_device_of_its_layer():
     divided, _ = both(RESNET, 3)
     assert divided["gradient_devices"] == divided["trained"]
@@ -293,7 +293,7 @@ def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(w
     assert result(runs / "other")["top1"] == pytest.approx(result(runs / "whole")["top1"], abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_evaluation_and_export_of_a_run_know_nothing_of_its_stages(workplace):
     command = ("train", *TINY, "--name", "run", "--max-steps", "5", "--stages.count", "2")
     ended = fork_trainer(*command, "--export", "True", cwd=workplace, ranks=1)

@@ -95,7 +95,8 @@ def test_sums_are_those_of_one_tree_to_the_bit(ranks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("precision", "numbers"), [("float32", (1, 2, 4)), ("mixed_float16", (1, 2))]
+    ("precision", "numbers"),
+    [("float32", (1, 2, 4)), pytest.param("mixed_float16", (1, 2), marks=pytest.mark.long)],
 )
 def test_steps_have_the_same_bits_on_any_number_of_ranks(digits_folder, precision, numbers):
     config = scenarios.tiny_config(

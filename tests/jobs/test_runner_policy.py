@@ -8,7 +8,7 @@ import pytest
 from infra.outputs import Access, to_dict
 from jobs.cli import COMMANDS, main
 from jobs.errors import AccessError
-from jobs.extras.pipelines.runner_policy import HOSTED, refusal
+from jobs.runner_policy import HOSTED, refusal
 from tests.jobs.support.platform import platform
 
 PRIVATE = Access("private", (), ())

@@ -1,0 +1,11 @@
+"""The resources of a workspace that cost money by the hour, a row each; leaves add theirs. Pure."""
+
+from typing import Final
+
+from jobs.leaf import Billed
+from jobs.leaves import LEAVES
+
+BILLED: Final = (
+    Billed("jobs.commands.status:nodes", "jobs.pulumi.teardown_steps:delete_nodes"),
+    *(leaf.billed for leaf in LEAVES if leaf.billed),
+)
