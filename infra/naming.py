@@ -265,7 +265,7 @@ class Names:
         region.
 
         Azure keeps the old size when a cluster of the same name is recreated, so size and priority
-        are in the hash: another size is another cluster. The build cluster's name is constant,
+        are in the hash: another size makes a new cluster. The build cluster's name is constant,
         because the workspace refers to it.
         """
         if duty == "build":

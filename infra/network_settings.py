@@ -107,5 +107,5 @@ class NetworkSettings:
 
     @property
     def dns_mode(self) -> DnsMode:
-        """`private_dns`, or what its absence means."""
+        """`private_dns`, or the meaning of its absence."""
         return self.private_dns or ("hub" if self.existing_dns_zones else "own")

@@ -16,7 +16,7 @@ SCHEMA_VERSION = 2
 """Incremented when a field is removed or changes its meaning."""
 
 RUNS_FOLDER = "runs"
-"""Folder of the runs in the container of results: the only one there that trainings may change."""
+"""Folder of the runs in the container of results: the only one there that runs may change."""
 MODELS_FOLDER = "models"
 """Folder of registered models in the container of results, a folder for each version: the only one
 there that preparations may read besides `CONTEXTS_FOLDER`, as they also score images."""
@@ -26,9 +26,9 @@ read."""
 
 Profile = Literal["private", "allowlisted"]
 Duty = Literal["train", "prepare", "build"]
-"""What a cluster is for. It decides the identity of its jobs: train reads prepared data and writes
-results, prepare reads raw data and registered models and writes prepared data and scores, build
-builds images."""
+"""The purpose of a cluster. It decides the identity of its jobs: train reads prepared data and
+writes results, prepare reads raw data and registered models and writes prepared data and scores,
+build builds images."""
 Priority = Literal["LowPriority", "Dedicated"]
 """LowPriority is Azure's name of the tier `low_priority`, which is Spot since 31 March 2026: nodes
 whose price moves with demand up to that of dedicated ones, and that may be pre-empted at any
@@ -75,7 +75,7 @@ class Datastore:
 
 @dataclass(frozen=True)
 class Datastores:
-    """Datastores by what they hold."""
+    """Datastores by their contents."""
 
     raw: Datastore
     """Images as they were published."""

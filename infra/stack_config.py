@@ -21,7 +21,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "id": "00000000-0000-0000-0000-000000000000",
     "tenant": "11111111-1111-1111-1111-111111111111",
 }
-"""Subscription and tenant of a stack that nobody has pinned yet, for what needs no Azure."""
+"""Subscription and tenant of a stack that is not pinned yet, for commands without Azure."""
 
 
 def from_stack() -> Settings:
@@ -85,7 +85,7 @@ def with_subscription(values: Mapping[str, Any]) -> dict[str, Any]:
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
     """Decode the project's own keys: the engine passes every value as text, with JSON for lists,
     objects, numbers and booleans. Text that should be one of these and is not stays text, so that
-    `load` can report what is wrong with it.
+    `load` can report its fault.
     """
     hints = typing.get_type_hints(SETTINGS)
     values: dict[str, object] = {}

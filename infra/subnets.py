@@ -52,7 +52,7 @@ def address_range(text: str) -> IPv4Network | None:
 
 
 def private_range_problems(key: str, text: str) -> Iterator[str]:
-    """Yield what is wrong with a private range that the settings have at a key."""
+    """Yield the faults of a private range that the settings have at a key."""
     range_ = address_range(text)
     if range_ is None:
         yield f"{key}: {text!r} is not a range like 10.0.0.0/16"
@@ -61,7 +61,7 @@ def private_range_problems(key: str, text: str) -> Iterator[str]:
 
 
 def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
-    """Return what is wrong with an address space.
+    """Return the fault of an address space.
 
     Args:
         space: address range of the virtual network, such as `10.64.0.0/22`.

@@ -3,9 +3,10 @@
 Source: Azure Machine Learning, "Configure inbound and outbound network traffic" (19 March 2026) and
 "Secure a training environment with virtual networks". All other traffic is denied.
 
-No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind
-their gateways, and the prefixes of user-defined routes, so with a default route to a firewall it
-can mean every address (Azure, "Virtual network service tags"), but where Azure demands it.
+No rule names the service tag `VirtualNetwork`: it includes every peered network, the networks
+behind their gateways, and the prefixes of user-defined routes, so with a default route to a
+firewall it can mean every address (Azure, "Virtual network service tags"), but where Azure demands
+it.
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ def training(region: str, around: Surroundings, service: ServiceTraffic) -> tupl
     Args:
         region: short name, such as `westeurope`; regional tags end in it.
         around: the subnet and the private addresses that it may reach.
-        service: what the stack's settings decide of the traffic with Azure's services.
+        service: the stack's decisions on the traffic with Azure's services.
     """
     return numbered(
         [among("Inbound", around)],
@@ -169,7 +170,7 @@ def allow(egress: Egress, around: Surroundings) -> Rule:
 
 
 def private(around: Surroundings, ports: tuple[str, ...]) -> list[Rule]:
-    """Return the rules for what a subnet reaches inside the network and its peers."""
+    """Return the rules for the destinations of a subnet inside the network and its peers."""
     rules = [outbound("endpoints", around, around.endpoints, ports, "Private endpoints.")]
     if around.dns_servers:
         why = "The network's DNS servers."

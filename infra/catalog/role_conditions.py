@@ -1,8 +1,9 @@
 """Conditions of role assignments on blobs: which containers and folders a role applies to.
 
 Format, actions and attributes as in Azure's "Role assignment condition format and syntax" and
-"Actions and attributes for Azure Blob Storage". A condition restricts access to blobs only: whoever
-may write in a container may still delete the container, so such roles are assigned on containers.
+"Actions and attributes for Azure Blob Storage". A condition restricts access to blobs only: a
+principal that may write in a container may still delete the container, so such roles are assigned
+on containers.
 """
 
 from collections.abc import Sequence

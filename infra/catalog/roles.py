@@ -1,8 +1,8 @@
 """Azure's built-in roles that the platform assigns, by GUID; the GUIDs are the same in every
 tenant.
 
-GUIDs as in Azure's list of built-in roles. Owner is not assigned, and nobody gets Contributor on
-the account of the training data.
+GUIDs as in Azure's list of built-in roles. Owner is not assigned, and no principal gets Contributor
+on the account of the training data.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: Final = "e147488a-f6f5-4113-8e2d-b2246
 AZUREML_DATA_SCIENTIST: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 AZUREML_COMPUTE_OPERATOR: Final = "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815"
 CONNECTION_APPROVER: Final = "b556d68e-0be0-4f35-a333-ad7ee1ce17ea"
-"""Approves private endpoints of others to what a workspace uses."""
+"""Approves private endpoints of others to the resources that a workspace uses."""
 
 VM_USER_LOGIN: Final = "fb879df8-f326-4884-b1cf-06f3ad86be52"
 VM_ADMINISTRATOR_LOGIN: Final = "1c0163c0-47e6-4577-8991-ea5c82e286e4"
@@ -118,7 +118,7 @@ class Role:
 
 
 def resolve(role: str, own: Mapping[str, OwnRole], subscription: str) -> Role:
-    """Return a role, or the one that the stack defines in its place.
+    """Return a role, or the one that the stack defines instead of it.
 
     Args:
         role: one of the GUIDs above.

@@ -1,7 +1,7 @@
 """Access: identities and their role assignments.
 
-Roles restrict what jobs on a cluster can reach, and not who may submit one: whoever may submit jobs
-to the workspace can choose any of its clusters, and so acts as the identity of any of them.
+Roles restrict what jobs on a cluster can reach, and not who may submit one: a user who may submit
+jobs to the workspace can choose any of its clusters, and so acts as the identity of any of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -250,8 +250,8 @@ class JobAccess(Component):
 class WorkspaceAccess(Component):
     """Role assignments on the workspace, and those of the people who work in it.
 
-    Because keys are disabled, whoever opens a notebook or reads a result needs roles on the storage
-    account too.
+    Because keys are disabled, a user who opens a notebook or reads a result needs roles on the
+    storage account too.
     """
 
     def __init__(

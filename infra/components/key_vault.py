@@ -26,9 +26,9 @@ class _Pinned(pulumi.CustomResource):
 
     azure-native 3.29 declares vaults by 2024-11-01, and Azure ends all versions before this one on
     27 February 2027 (Azure/azure-powershell 30098). The provider knows each version by a type with
-    the version in its module: of these it makes its packages of single versions. What was deployed
-    by another version stays, as an alias names it. Delete this class once azure-native declares
-    vaults by this version or a newer one.
+    the version in its module: of these it makes its packages of single versions. A vault that was
+    deployed by another version stays, as an alias names it. Delete this class once azure-native
+    declares vaults by this version or a newer one.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def existing_zones(
 class PrivateDns(Component):
     """The private DNS zones, and their links to the network and its peers.
 
-    A zone is declared once, whoever uses it: the blob zone serves both storage accounts and Azure
+    A zone is declared once for all its users: the blob zone serves both storage accounts and Azure
     Monitor. All links exist before the first endpoint is used.
     """
 

@@ -28,8 +28,9 @@ def declare(
 
     Args:
         platform: Trunk of the stack.
-        declared: What the leaves have declared.
-        changes: What else changes the accounts, as a setting does. It is named although the
+        declared: Resources of the leaves.
+        changes: Other resources that change the accounts, as a setting does. It is named although
+        the
             workspace waits for it: a teardown purges the workspace first, and what remains must
             still go one after the other.
     """

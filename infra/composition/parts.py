@@ -1,4 +1,4 @@
-"""The parts of a stack that exist before the leaves declare theirs, and what a leaf adds."""
+"""The parts of a stack that exist before the leaves declare theirs, and the additions of a leaf."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class Declared:
-    """What a leaf has declared."""
+    """Resources that a leaf has declared."""
 
     logs: Sequence[LogSource] = ()
     """Its services that log."""

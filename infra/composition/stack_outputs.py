@@ -59,7 +59,7 @@ def export(
         identities: Identities of the stack.
         clusters: Clusters of the stack.
         log_workspace: Id of the log workspace.
-        declared: What the leaves have declared.
+        declared: Resources of the leaves.
     """
     values: dict[str, pulumi.Input[str]] = {
         "log_workspace": log_workspace,
@@ -87,8 +87,8 @@ def export(
 def shared_network(
     settings: Settings, network: Network | None, group_id: pulumi.Input[str]
 ) -> dict[str, pulumi.Input[str]]:
-    """Return what another stack needs to use this one's network as its hub: nothing if the network
-    belongs to somebody else. `make configure HUB_OF=STACK` reads them.
+    """Return the facts with which another stack uses this one's network as its hub: nothing if the
+    network belongs to others. `make configure HUB_OF=STACK` reads them.
     """
     if network is None:
         return {}

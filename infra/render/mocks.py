@@ -105,7 +105,7 @@ def engine_options(request: Any) -> dict[str, Any]:
         "ignoreChanges": list(request.ignoreChanges),
         "retainOnDelete": request.retainOnDelete,
         "import": request.importId,
-        # What the whole stack has is left out, so that a snapshot shows exceptions.
+        # Values of the whole stack are left out, so that a snapshot shows exceptions.
         "provider": _other_provider(request),
         "hooks": hooks,
     }

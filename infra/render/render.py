@@ -44,7 +44,7 @@ class Rendered:
     providers: Mapping[str, Mapping[str, Any]]
     """Inputs of the providers by name."""
     roles: Sequence[Mapping[str, str]]
-    """Stack output `roles`: what the owner of the subscription assigns."""
+    """Stack output `roles`: assignments for the owner of the subscription."""
 
 
 def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:

@@ -41,7 +41,7 @@ _HEAD: Final = """\
 #!/bin/bash
 # Assigns the roles of stack {stack}, which declares none itself. Run it with the Azure CLI, as a
 # user who may assign roles on the scopes below, after each `make up STACK={stack}` that asks for
-# it. What does not exist yet is left out, and assigned by a later run.
+# it. Resources that do not exist yet are left out, and assigned by a later run.
 set -euo pipefail
 left_out=0
 

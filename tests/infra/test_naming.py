@@ -112,7 +112,7 @@ def test_two_subscriptions_with_the_same_settings_share_no_globally_unique_name(
     names, other = named(), named(subscription=SUBSCRIPTION.replace("4", "5"))
     for kind in GLOBAL:
         assert getattr(names, kind) != getattr(other, kind)
-    # A subscription moves neither what is unique in a group nor what holds no data.
+    # A subscription moves neither names that are unique in a group nor resources without data.
     for kind in ("workspace", "build_cluster", "log_workspace", "resource_group"):
         assert getattr(names, kind) == getattr(other, kind)
     assert named(subscription="AB").vault == named(subscription="ab").vault

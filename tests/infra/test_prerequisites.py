@@ -1,4 +1,4 @@
-"""What a stack asks of Azure before its first resource is made."""
+"""Prerequisites of a stack in Azure before its first resource is made."""
 
 from infra import prerequisites
 from infra.validation import load

@@ -140,7 +140,7 @@ data = st.recursive(
 
 
 def every_key(cls=SETTINGS, prefix=""):
-    """All dotted keys of the settings, groups and what is in them."""
+    """All dotted keys of the settings, groups and their members."""
     for field in dataclasses.fields(cls):
         yield prefix + field.name
         hint = typing.get_type_hints(cls)[field.name]

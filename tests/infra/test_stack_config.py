@@ -76,7 +76,7 @@ def test_settings_come_from_the_stack_that_pulumi_runs(stack, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts))
     monkeypatch.setattr(pulumi, "get_project", lambda: name)
     monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
-    # What a stack that was rendered in this process has left.
+    # Leftovers of a stack that was rendered in this process.
     nothing = ContextVar("config", default=MappingProxyType({}))
     monkeypatch.setattr(stack_config, "CONFIG", nothing)
     assert stack_config.from_stack() == load(stack_file(stack))

@@ -1,4 +1,4 @@
-"""Subnets hold every node, and overlap neither each other nor what they must not."""
+"""Subnets hold every node, and overlap neither each other nor reserved ranges."""
 
 from ipaddress import IPv4Network
 

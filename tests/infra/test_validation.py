@@ -322,7 +322,7 @@ def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():
     assert few.address_plan == many.address_plan
 
 
-# What Pulumi hands over, and what it shows.
+# The values that Pulumi hands over, and its output.
 
 
 PEER = f"{GROUP.replace('hub', 'other')}/providers/Microsoft.Network/virtualNetworks/hub"

@@ -1,4 +1,4 @@
-"""What a machine of GitHub refuses to do for a private stack."""
+"""Commands that a machine of GitHub refuses for a private stack."""
 
 import json
 from dataclasses import replace

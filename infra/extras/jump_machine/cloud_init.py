@@ -84,7 +84,7 @@ def script(repository: str | None, revision: str) -> str:
 def configuration(repository: str | None, revision: str) -> str:
     """Return the cloud-init configuration, as YAML: its JSON is YAML too.
 
-    `users: []` makes no account, so nobody can use the key that Azure demands; Entra's extension
+    `users: []` makes no account, so the key that Azure demands is of no use; Entra's extension
     makes accounts as people sign in.
     """
     settings = {

@@ -173,7 +173,7 @@ def _machine(settings: Settings) -> Iterator[str]:
     if access.public_key is None:
         yield (
             "access.public_key: is missing; Azure demands one. `ssh-keygen -q -t ed25519 -N '' -f "
-            "nobody` writes nobody.pub: paste it, and delete the file nobody"
+            "unused` writes unused.pub: paste it, and delete the file unused"
         )
     if access.time_zone not in time_zones.NAMES:
         near = difflib.get_close_matches(access.time_zone, time_zones.NAMES, 1)

@@ -40,9 +40,9 @@ def declare(platform: Platform) -> Declared | None:
 class ManagedNetwork(NodeNetwork):
     """Nodes in the network that Azure Machine Learning keeps in a subscription of Microsoft's.
 
-    They reach what the service needs, what rules approve, and nothing else. The service declares
-    the endpoints of the workspace and of its own services; the identity of the workspace approves
-    them, which takes a role on each target.
+    They reach the destinations that the service needs, those that rules approve, and nothing else.
+    The service declares the endpoints of the workspace and of its own services; the identity of the
+    workspace approves them, which takes a role on each target.
     """
 
     grants = tuple(Grant(target, roles.CONNECTION_APPROVER) for target in TARGETS)
@@ -54,7 +54,7 @@ class ManagedNetwork(NodeNetwork):
     def of_workspace(self) -> ml.ManagedNetworkSettingsArgs:
         """Return the network that Azure Machine Learning manages for the workspace.
 
-        Rules are no part of it: written here, the second deployment of a workspace fails.
+        Rules are not part of it: written here, the second deployment of a workspace fails.
         """
         firewall = self._settings.firewall
         return ml.ManagedNetworkSettingsArgs(
@@ -83,7 +83,9 @@ class ManagedNetwork(NodeNetwork):
 
 
 class OutboundRules(Component):
-    """What nodes in a managed network may reach besides what the service approves itself."""
+    """Destinations of nodes in a managed network, besides those that the service approves
+    itself.
+    """
 
     def __init__(
         self,

@@ -39,7 +39,8 @@ NOT_ACTIONS: Final = (
     "privateEndpointConnections/*",
     "serverlessEndpoints/*",
 )
-"""What Azure's role excludes, the operations on computes by name, and what the stack declares."""
+"""Operations that Azure's role excludes, those on computes by name, and those on resources that the
+stack declares."""
 SERVING: Final = "onlineEndpoints/*"
 """Endpoints rent machines: excluded unless the stack serves models."""
 NAME: Final = Name(

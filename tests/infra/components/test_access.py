@@ -1,4 +1,4 @@
-"""Who may do what: every role is there for a reason, and nobody has one too many."""
+"""Who may do what: every role is there for a reason, and no principal has one too many."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is logged and kept."""
+"""Logs, and how long they are kept."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""The pages on the platform say what the code does: rules, costs, and what a subscription needs."""
+"""The pages on the platform agree with the code: rules, costs, and prerequisites of a
+subscription."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""What an update replaces, what it may not replace, and what a teardown deletes with its parent."""
+"""Resources that an update replaces or may not replace, and those that a teardown deletes with
+their parent."""
 
 from infra.resources import (
     COMPUTE,

@@ -122,7 +122,7 @@ FAKES = {
 
 @pytest.fixture
 def set_up(tmp_path, monkeypatch):
-    """A function that runs the setup on downloads, and returns its status and what it called."""
+    """A function that runs the setup on downloads, and returns its status and its calls."""
     archive = f"pulumi-v{cloud_init.PULUMI_VERSION}-linux-x64.tar.gz"
     downloads, calls, programs = (tmp_path / name for name in ("downloads", "calls", "bin"))
     downloads.mkdir()

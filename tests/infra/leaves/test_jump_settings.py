@@ -1,4 +1,4 @@
-"""The settings of the jump machine: what it needs, and what would have no effect."""
+"""The settings of the jump machine: its prerequisites, and settings without effect."""
 
 import pytest
 

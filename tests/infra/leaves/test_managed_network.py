@@ -1,4 +1,5 @@
-"""The managed network: what it declares and leaves out, and what its settings and rules refuse."""
+"""The managed network: resources that it declares and leaves out, and refusals of its settings and
+rules."""
 
 from dataclasses import replace
 from itertools import pairwise

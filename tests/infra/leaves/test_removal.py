@@ -1,4 +1,4 @@
-"""A leaf is removed by deleting its folder and its row: what is left declares a stack."""
+"""A leaf is removed by deleting its folder and its row: the rest declares a stack."""
 
 import shutil
 import subprocess

@@ -25,7 +25,7 @@ DECLARED = (
     "outboundRules/write",
     "privateEndpointConnections/write",
 )
-"""Operations on what the stack alone declares."""
+"""Operations on resources that the stack alone declares."""
 
 
 def allows(permission, operation):

@@ -66,7 +66,7 @@ class Mutation:
     """Path of the input, with `[]` for the items of a list and `*` for keys that are names; empty
     for a whole resource."""
     change: str
-    """What is changed to what, such as `data: sku.name = 'Premium_GRS'`."""
+    """The change from one value to another, such as `data: sku.name = 'Premium_GRS'`."""
     resources: Sequence[Resource]
     """The changed stack."""
     changed: Resource | None
@@ -187,4 +187,4 @@ SHAPES: Final[Sequence[tuple[str, Callable[[str], list[Any]]]]] = (
     (r"_(LRS|ZRS)$", lambda text: [text[:-3] + one for one in ("RAGRS", "LRS", "ZRS")]),
     (r"^https://", lambda text: [f"https://other{text[8:]}"]),
 )
-"""Shapes of texts, and what a text of that shape is changed to."""
+"""Shapes of texts, and the replacement for a text of that shape."""

@@ -1,6 +1,6 @@
 """Edits of a program that a reviewer can miss: each of them breaks a rule.
 
-An edit changes what a stack declares, as a wrong line in the program would; the mutations of
+An edit changes a declared resource, as a wrong line in the program would; the mutations of
 `tests/infra/mutations` change one input at a time.
 """
 
@@ -44,7 +44,7 @@ def with_foreign(type_):
 
 
 def with_gateway(stack):
-    """The stack with a NAT gateway and its address beside the route table."""
+    """The stack with a NAT gateway and its address in addition to the route table."""
     plain = rendered("dev")
     return [*stack, *of_kind(plain, "network:NatGateway", "network:PublicIPAddress")]
 

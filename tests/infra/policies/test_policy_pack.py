@@ -79,7 +79,7 @@ def properties(inputs):
 
 
 def own(stack):
-    """Only what the engine shows to a policy."""
+    """The part that the engine shows to a policy."""
     return [one for one in stack if one.type.startswith("azure-native:")]
 
 
@@ -89,7 +89,7 @@ def shown(diagnostics):
 
 
 def analyze(engine, resources, stack="prod"):
-    """What the engine hears of each resource, before it creates it."""
+    """The messages about each resource, before the engine creates it."""
     return [
         one
         for resource in own(resources)
@@ -109,7 +109,7 @@ def analyze(engine, resources, stack="prod"):
 
 
 def analyze_stack(engine, stack):
-    """What it hears of the whole stack at the end, when it shows outputs."""
+    """The messages about the whole stack at the end, when it shows outputs."""
     stack = own(stack)
     urns = {one.key: urn(one) for one in stack}
     return engine.AnalyzeStack(

@@ -1,4 +1,4 @@
-"""What a stack costs at rest, and that no price is taken from nowhere."""
+"""The cost of a stack at rest, and that each price has a source."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Configurations of a stack, and what is wrong with them."""
+"""Configurations of a stack, and their faults."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ def rendered(stack, **overrides):
 
 
 def ran(stack, **overrides):
-    """As `rendered`, with what the stack exports and the hooks that it would have called."""
+    """As `rendered`, with the outputs of the stack and the hooks that it would have called."""
     return _run(stack, json.dumps(_dotted(overrides), sort_keys=True))
 
 

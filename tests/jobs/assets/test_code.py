@@ -79,7 +79,7 @@ def test_code_is_sent_as_the_user_because_the_account_refuses_signatures_by_its_
 
 @pytest.fixture
 def accepts_keys(live):
-    """Let the account of the code accept its keys, as somebody else's may."""
+    """Let the account of the code accept its keys, as those of others may."""
     account = live.azure.resources.get(live.workspace)["properties"]["storageAccount"]
     live.azure.resources.update(account, {"allowSharedKeyAccess": True})
     yield

@@ -1,4 +1,4 @@
-"""Commands against the simulator when it refuses, is busy, or lacks what they request."""
+"""Commands against the simulator when it refuses, is busy, or lacks the requested things."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The code that `python -m jobs spec` writes beside its YAML."""
+"""The code that `python -m jobs spec` writes next to its YAML."""
 
 from pathlib import Path
 

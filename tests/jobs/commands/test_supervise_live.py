@@ -1,4 +1,4 @@
-"""Runs that nobody follows are looked after by passes, from any machine."""
+"""Passes look after runs that no command follows, from any machine."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def only_own_runs(live):
 
 
 def once(capsys, *options):
-    """Do one pass; return its exit status, and what it did by run."""
+    """Do one pass; return its exit status, and its actions by run."""
     capsys.readouterr()
     code = main(["supervise", "--once", "--json", *options])
     return code, {one["run"]: one for one in json.loads(capsys.readouterr().out)}
@@ -67,7 +67,7 @@ def test_an_interrupted_run_that_nobody_follows_completes(live, capsys, receiver
     wait_for(lambda: status(live, second) == "Completed")
     assert once(capsys)[1]["left-night"]["text"] == "left-night-r2: training completed"
     assert receiver.ids == ["left-night/1/resubmitted", "left-night/2/completed"]
-    # Nothing is left to do, and nobody is told twice.
+    # Nothing is left to do, and no notice is sent twice.
     live.azure.admin.forget_requests()
     assert once(capsys)[1]["left-night"]["did"] == "concluded"
     assert len(receiver.got) == 2
@@ -186,7 +186,7 @@ def test_one_run_that_cannot_be_looked_at_does_not_keep_the_others(live, capsys)
 
 
 def outside(live):
-    """Refuse what a machine outside of the private network cannot reach."""
+    """Refuse requests that a machine outside of the private network cannot make."""
     live.azure.admin.fault("/history/", status=403, code="Forbidden", times=None)
     live.azure.admin.fault("runs/", status=403, code="AuthorizationFailure", times=None)
 

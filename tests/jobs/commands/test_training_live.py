@@ -102,7 +102,7 @@ def stop_at_the_budget(outputs, capsys, monkeypatch):
     assert "--max-seconds 1 is reached: saving step 1" in text
     assert re.search(r"stopped at its budget, as it has cost about 0\.\d{4} USD of 0\.2015", text)
     assert re.search(r"cost of thrifty: 0\.\d{4} USD in 1 attempt", text)
-    # Whoever supervises it does not spend more.
+    # Another supervisor does not spend more.
     assert main(["follow", "thrifty", "--supervise", *QUICK]) == BUDGET_USED
     assert len(connect(outputs).jobs.attempts("thrifty")) == 1
     assert submit("thrifty", "--budget", "0.2015", *MARGIN) == SpecError.exit_code

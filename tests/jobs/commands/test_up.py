@@ -1,4 +1,4 @@
-"""Pulumi deploys, after a check of what it requires."""
+"""Pulumi deploys, after a check of its prerequisites."""
 
 import json
 from types import SimpleNamespace
@@ -14,7 +14,8 @@ from tests.jobs.support.platform import platform
 
 @pytest.fixture(autouse=True)
 def azure_has_all(monkeypatch):
-    """What is asked of Azure first has tests of its own: tests/jobs/pulumi/test_prerequisites.py"""
+    """The questions to Azure before have tests of their own:
+    tests/jobs/pulumi/test_prerequisites.py"""
     monkeypatch.setattr("jobs.commands.up.require_prerequisites", lambda *_: None)
 
 

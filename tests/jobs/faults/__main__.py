@@ -12,7 +12,7 @@ from tests.jobs.faults import matrix, table
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the tables, and print what is wrong; return 1 if anything is."""
+    """Write the tables, and print the faults; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m tests.jobs.faults", description=__doc__)
     parser.add_argument("commands", nargs="*", help="commands to run; default: all")
     asked = parser.parse_args(arguments).commands

@@ -19,7 +19,7 @@ _REAL = time.time
 
 
 class Clock:
-    """Time of a command: starts at 0, and advances by what the command waits."""
+    """Time of a command: starts at 0, and advances by the waits of the command."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -38,7 +38,7 @@ class Clock:
             self._events.clear()
 
     def sleep(self, seconds: float) -> None:
-        """Advance the clock, and let happen what is due."""
+        """Advance the clock, and let due events happen."""
         with self._lock:
             until = self.now + max(seconds, 0.0)
             while self._events and self._events[0][0] <= until:

@@ -64,9 +64,9 @@ class Cell:
     fault: str
     outcome: str
     why: str = ""
-    """What is wrong; empty if nothing is."""
+    """The fault; empty if there is none."""
     said: str = ""
-    """What the command printed to stderr."""
+    """The command's stderr."""
 
 
 class Matrix:
@@ -78,8 +78,9 @@ class Matrix:
         """Names of the commands."""
 
     def cells(self, command: str, every: int = 1) -> Iterator[Cell]:
-        """Yield the cells of a command. Its kinds of request are recorded from an undisturbed run;
-        of each kind, the first and the last request meet the fault, and the worse outcome counts.
+        """Yield the cells of a command. Its kinds of request are recorded from a run without
+        faults; of each kind, the first and the last request meet the fault, and the worse outcome
+        counts.
 
         Args:
             command: Name of the command.
@@ -171,7 +172,7 @@ class Matrix:
 
 
 def _completed(ran: Ran, trial: Trial, before: Ran) -> tuple[str, str]:
-    """Return the outcome of a command that ended with 0, and what is wrong with it."""
+    """Return the outcome of a command that ended with 0, and its fault."""
     problem = trial.problem()
     shown = all(line in ran.out for line in trial.output.decode().splitlines())
     told = ran.err.count("\n") > before.err.count("\n")

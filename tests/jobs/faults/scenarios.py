@@ -1,4 +1,4 @@
-"""What the commands do in the fault matrix, and what must be true afterwards."""
+"""The commands of the fault matrix, and the conditions that must hold afterwards."""
 
 import io
 import re
@@ -351,7 +351,7 @@ class Scenarios:
 
 
 class _Pulumi:
-    """Stands for Pulumi's command line, which deletes what its state names."""
+    """Stands for Pulumi's command line, which deletes the resources that its state names."""
 
     stack = "dev"
 

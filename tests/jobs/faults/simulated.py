@@ -20,7 +20,7 @@ LINES = b"first line\nlast line\n"
 
 
 class InProcess(Simulator):
-    """Azure whose services are called directly, and whose jobs do what a test says."""
+    """Azure whose services are called directly, and whose jobs follow a test's script."""
 
     clock: Clock
     """Clock of the present command."""
@@ -32,7 +32,7 @@ class InProcess(Simulator):
     """GitHub, with the comments of the present command."""
 
     def reset(self) -> None:
-        """Begin another command: forget the time, and what was told of jobs."""
+        """Begin another command: forget the time, and the script of jobs."""
         self.clock, self.github = Clock(), GitHub()
         self.pre_empted = lambda _: False
         self.left = {"result.json": b'{"steps": 1}'}

@@ -11,7 +11,7 @@ _END: Final = "<!-- end -->"
 
 
 def table(command: str, cells: Sequence[Cell]) -> str:
-    """Return the cells of a command as a Markdown table, and what is wrong below it."""
+    """Return the cells of a command as a Markdown table, and the faults below it."""
     names = [fault.name for fault in FAULTS]
     own = [cell for cell in cells if cell.command == command]
     rows = []

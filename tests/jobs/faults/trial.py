@@ -11,9 +11,9 @@ class Trial:
     run: Callable[[], int]
     """Runs the command, and returns its exit status; 0 if nothing disturbs it."""
     problem: Callable[[], str | None]
-    """Return what is wrong after the command ended with 0, or None."""
+    """Return the fault after the command ended with 0, or None."""
     damage: Callable[[], str | None] = lambda: None
-    """Return what is wrong however the command ended, or None."""
+    """Return the fault, however the command ended, or None."""
     again: Callable[[], int] | None = None
     """Continues after an error; None runs the same command."""
     told: Callable[[str], bool] = lambda _: False

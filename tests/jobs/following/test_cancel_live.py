@@ -61,7 +61,7 @@ def test_a_run_whose_first_attempts_were_deleted_in_the_studio_is_reached(live, 
     run = f"beheaded{len(deleted)}"
     newest = begin(live, run, "sleep 600", number=len(deleted) + 1)
     running(live, newest)()
-    # What is left of the others is nothing, as if they had never been.
+    # Nothing is left of the others, as if they had never been.
     assert all(live.azure.resources.get(f"{newest[:-1]}{name[-1]}") is None for name in deleted)
     assert main(["status"]) == 0
     assert run in capsys.readouterr().out

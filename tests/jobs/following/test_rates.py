@@ -56,7 +56,7 @@ def test_an_attempt_gets_the_prices_of_now_whenever_they_were_asked_for():
     budget = market.rates.priced(Budget(50, "USD", 2.0, nodes=1, at_most=18), GPU)
     assert (budget.price, budget.at_most) == (3, 20)
     assert "has risen by 50%" in market.said[0]
-    # What the attempt before was submitted with is known from its tags, also to another machine.
+    # The budget of the attempt before is known from its tags, even on another machine.
     other = Market()
     assert other.rates.priced(Budget(50, "USD", 4.0, nodes=1), GPU).price == 2
     assert "has fallen by 50%, from 4.00 USD" in other.said[0]

@@ -52,7 +52,7 @@ SETUP = AttemptResult("Failed", begun=False, nodes=NodesSeen(2, 1, 1, 5))
 @pytest.mark.parametrize(
     ("history", "expected", "why"),
     [
-        # It has done what it should.
+        # It has done its work.
         ([AttemptResult("Completed")], 22, "could not be read"),
         ([AttemptResult("Completed", trains=False)], 0, "completed"),
         ([AttemptResult("Completed", trained=True)], 0, "training completed"),
@@ -93,7 +93,7 @@ SETUP = AttemptResult("Failed", begun=False, nodes=NodesSeen(2, 1, 1, 5))
         ([PREEMPTED] * 5, NOT_RESUBMITTED, "allows only 3 attempts"),
         ([replace(CANCELLED, nodes=NodesSeen(2, 0, 0, 5))], Resubmit, "has 0 of its 2 nodes left"),
         ([replace(CANCELLED, nodes=NodesSeen(2, 1, 1, 5))], Resubmit, "1 pre-empted"),
-        # Somebody wanted its end.
+        # A user wanted its end.
         ([replace(CANCELLED, nodes=NodesSeen(1, 1, 3, 5))], CANCELED, "without evidence"),
         ([replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 61))], CANCELED, "without evidence"),
         (
@@ -290,7 +290,7 @@ OUT_OF_TIME = AttemptResult("Failed", exit_code=8)
     [
         (OUT_OF_TIME, USED_UP, BUDGET_USED, "has cost about 49.90 USD of 50.00 USD"),
         (OUT_OF_TIME, USED_UP, BUDGET_USED, "--budget above 51.37 USD resumes from them"),
-        # Whoever has stopped it by --max-seconds alone has no budget to raise.
+        # A run that was stopped by --max-seconds alone has no budget to raise.
         (OUT_OF_TIME, None, 8, "stopped at its --max-seconds"),
         (PREEMPTED, USED_UP, BUDGET_USED, "PreemptionError.*not submitted again.*about 49.90 USD"),
         (AttemptResult("Canceled", 100, 100), USED_UP, BUDGET_USED, "cancelled at its timeout, as"),

@@ -1,4 +1,4 @@
-"""Runs that nobody watches: odd answers, cancellations without words, logs that cannot be read."""
+"""Runs without a watcher: odd answers, cancellations without words, logs that cannot be read."""
 
 import pytest
 

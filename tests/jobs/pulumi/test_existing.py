@@ -1,4 +1,4 @@
-"""What a stack takes from others is looked up before anything is made."""
+"""The resources that a stack takes from others are looked up before anything is made."""
 
 from copy import deepcopy
 
@@ -83,7 +83,7 @@ def good():
 
 
 class Answers:
-    """Resource Manager with fixed answers; what is not there does not exist."""
+    """Resource Manager with fixed answers; resources without one do not exist."""
 
     def __init__(self, bodies):
         self._bodies = bodies

@@ -1,4 +1,5 @@
-"""What the SDK makes of a spec: the files that `az ml job create` takes, and the body on the wire.
+"""The result of the SDK for a spec: the files that `az ml job create` takes, and the body on the
+wire.
 
 `python -m tests.jobs.spec.test_sdk_job` writes the golden files anew; look at their differences.
 """

@@ -18,7 +18,7 @@ def asked(live, path):
 
 
 def failed_by_pre_emption(live, run):
-    """Submit an attempt that is pre-empted while nobody follows it."""
+    """Submit an attempt that is pre-empted while no command follows it."""
     job = begin(live, run, "sleep 600", cluster=live.outputs.clusters["gpu"])
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.preempt(job=job)

@@ -193,10 +193,11 @@ def live(simulated_platform, monkeypatch):
     azure = simulated_platform.azure
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
-    # The SDK sets it to a cloud that later tests do not know; only what was set here is taken back.
+    # The SDK sets it to a cloud that later tests do not know; only the value that was set here is
+    # taken back.
     monkeypatch.setenv("AZUREML_CURRENT_CLOUD", "")
     monkeypatch.delenv("AZUREML_CURRENT_CLOUD")
-    # What is refused for a moment is asked again at once: nobody else uses this Azure.
+    # A request that is refused for a moment is sent again at once: this Azure has no other user.
     monkeypatch.setattr(requests, "BACKOFF_SECONDS", 0.01)
     monkeypatch.setattr(storage, "BACKOFF", NO_BACKOFF)
     azure.admin.clear_faults()

@@ -21,7 +21,7 @@ def register_version(live, name, version, store):
 
 
 def delete_endpoints(live):
-    """Delete what a test leaves: names are unique in the region."""
+    """Delete the leftovers of a test: names are unique in the region."""
     live.azure.admin.clear_faults()
     for endpoint in live.azure.resources.of_kind(KIND):
         for one in live.azure.resources.of_kind(f"{KIND}/deployments", endpoint["id"]):

@@ -69,8 +69,8 @@ def status(live, job):
 
 
 def wait_for(condition, seconds=300.0):
-    """Wait until a condition holds; one that takes long is looked at less often, so that what it
-    waits for has the cores.
+    """Wait until a condition holds; one that takes long is looked at less often, so that the
+    awaited process has the cores.
     """
     until = time.monotonic() + seconds
     while True:
@@ -106,8 +106,8 @@ def running(live, job):
 
 
 def by_hand(live, *args, repository=ROOT):
-    """The command line as a person starts it, so that it hears Ctrl-C; what a shell starts in the
-    background ignores it.
+    """The command line as a person starts it, so that it hears Ctrl-C; a process that a shell
+    starts in the background ignores it.
     """
     program = (
         "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"

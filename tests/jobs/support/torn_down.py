@@ -21,7 +21,7 @@ from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
 
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
-"""For tests: nobody is asked, and the next look comes soon."""
+"""For tests: without a question, and with the next look soon."""
 
 PULUMI = """\
     #!{python}

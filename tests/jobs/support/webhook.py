@@ -11,7 +11,7 @@ import pytest
 
 @dataclass
 class Receiver:
-    """What a webhook has got, and what it answers."""
+    """The requests to a webhook, and its answers."""
 
     address: str
     got: list[dict[str, Any]] = field(default_factory=list)

@@ -103,7 +103,7 @@ def test_an_evaluation_is_of_the_code_that_the_run_keeps(run, source, capsys):
     source.change()
     assert evaluate(run) == before
     said = capsys.readouterr().err
-    assert f"changed: {source.package}/parts.py: the network is built from what the run" in said
+    assert f"changed: {source.package}/parts.py: the network is built from the code" in said
     assert str(run.path / "code") in said
     assert evaluate(run, accept_changed_code=True) != before
     assert "parts.py: used as now, not as before (this changes" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_a_run_continues_with_its_code_and_with_changed_code_if_told_to(run, sou
     setup = set_up(config, 1, name)
     assert setup.record.own_network == before
     (note,) = setup.changes
-    assert note.startswith(f"{source.package}/parts.py: the network is built from what the run")
+    assert note.startswith(f"{source.package}/parts.py: the network is built from the code")
     assert setup.code.folder == run.path / "code" / before.digest
 
     setup = set_up(replace(config, accept_changed_code=True), 1, name)

@@ -1,1 +1,3 @@
-"""What a data set takes over of its images' files: pixels, but no metadata, unless asked for."""
+"""The parts of image files that a data set takes over: pixels, but no metadata, unless asked
+for.
+"""

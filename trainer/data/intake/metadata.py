@@ -38,7 +38,7 @@ class Stripped:
     data: bytes
     """The image; the object that was given if there was nothing to remove."""
     removed: tuple[str, ...]
-    """Kinds of what was removed, sorted: see `trainer.data.intake.segments`."""
+    """Kinds of the removed parts, sorted: see `trainer.data.intake.segments`."""
 
 
 def strip(data: bytes) -> Stripped:

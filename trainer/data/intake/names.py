@@ -74,7 +74,7 @@ def without_details(parts: Sequence[str]) -> str:
 def make_naming(
     mode: NamesMode, key_file: str | None, environment: Mapping[str, str]
 ) -> tuple[Naming, list[str]]:
-    """Return how records are named, and what is wrong with the options.
+    """Return how records are named, and the faults of the options.
 
     Args:
         mode: Value of `--names`.
@@ -99,7 +99,7 @@ def make_naming(
 
 
 def table_problems(table: str | None, *outputs: str) -> list[str]:
-    """Return what is wrong with the place of a table of names: it must not be in a folder that is
+    """Return the fault of the place of a table of names: it must not be in a folder that is
     written, which may be uploaded as a whole.
     """
     if not table:

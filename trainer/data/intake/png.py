@@ -87,7 +87,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
 
     Args:
         data: The file.
-        codes: Whether to uncompress the pixels, to find what is behind them.
+        codes: Whether to uncompress the pixels, to find data behind them.
 
     Raises:
         BrokenSegmentsError: A chunk is longer than the file, or has no valid name; or the pixels
@@ -139,7 +139,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _cut_end(data: bytes, at: int, end: int, found: Cuts) -> None:
-    """Cut the content of the last chunk, and what is behind it."""
+    """Cut the content of the last chunk, and the data behind it."""
     if end - at > 12:
         found.cut(at, end, OTHER, _chunk(b"IEND", b""))
     if end < len(data):
@@ -160,7 +160,7 @@ def _most(content: bytes, size: int) -> int:
 
 
 def _cut_pixels(data: bytes, header: bytes, chunks: Sequence[tuple[int, int]], found: Cuts) -> None:
-    """Cut what is behind the last row of pixels.
+    """Cut the data behind the last row of pixels.
 
     Raises:
         BrokenSegmentsError: There are fewer rows than the header says, or they are damaged.
@@ -175,7 +175,7 @@ def _cut_pixels(data: bytes, header: bytes, chunks: Sequence[tuple[int, int]], f
 
 
 def _rows(stored: bytes, expected: int) -> bytes:
-    """Return compressed rows without what is behind them; they stay as they are if nothing is.
+    """Return compressed rows without the data behind them; they stay as they are if there are none.
 
     Raises:
         BrokenSegmentsError: They are fewer bytes than expected, or cannot be uncompressed.

@@ -1,4 +1,4 @@
-"""What a manifest says of the intake of its images. Standard library only."""
+"""The record in a manifest of the intake of its images. Standard library only."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ IN_PLACE: Final = "in place"
 
 @dataclass(frozen=True)
 class Intake:
-    """What a data set took over of its files."""
+    """The parts of its files that a data set took over."""
 
     metadata: Literal["removed", "kept", "in place"] = REMOVED
     found: Mapping[str, int] = field(default_factory=dict)

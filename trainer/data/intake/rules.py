@@ -85,7 +85,7 @@ class IntakeRules:
 
         Args:
             data: Bytes of the file.
-            encoded: The image to write: the same bytes, or what they were converted to.
+            encoded: The image to write: the same bytes, or the converted ones.
 
         Raises:
             RejectedError: Its segments are damaged, so that metadata might stay.
@@ -94,7 +94,7 @@ class IntakeRules:
             return encoded, ()
         try:
             if encoded.data is not data:
-                # What is encoded again has pixels alone.
+                # An image that is encoded again has pixels alone.
                 return encoded, kinds(data)
             stripped = strip(data)
         except BrokenSegmentsError as error:
@@ -146,7 +146,7 @@ class IntakeRules:
         rules: Rules,
         groups: Mapping[str, int] | None,
     ) -> Intake:
-        """Return what a manifest says of the intake.
+        """Return the record of the intake for a manifest.
 
         Args:
             found: Images by kind of metadata.
@@ -238,7 +238,7 @@ def tell_narrow(
 
 
 def tell_intake(intake: Intake | None) -> None:
-    """Print what was found in the files besides pixels, and what became of it."""
+    """Print the data in the files besides pixels, and their treatment."""
     if intake and intake.levels:
         print(f"images of more than 8 bits: {levels_in_words(intake.levels)}")
     if intake and intake.groups:

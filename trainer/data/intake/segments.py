@@ -35,13 +35,13 @@ class Cuts:
     kinds: set[str] = field(default_factory=set)
 
     def cut(self, begin: int, end: int, kind: str = "", instead: bytes = b"") -> None:
-        """Leave out the bytes [begin, end), and put others in their place.
+        """Leave out the bytes [begin, end), and put others there.
 
         Args:
             begin: First byte.
             end: Byte after the last one.
             kind: Kind of metadata; empty for padding, which says nothing.
-            instead: Bytes in their place.
+            instead: Bytes to put there.
         """
         if len(self.parts) >= MAX_SEGMENTS:
             raise BrokenSegmentsError("has too many segments")

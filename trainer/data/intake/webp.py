@@ -24,7 +24,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:  # noqa: ARG001 - always e
     """Return what to leave out of a WebP; the sizes and flags in its headers are corrected.
 
     Raises:
-        BrokenSegmentsError: It is no WebP, or a chunk is longer than the file.
+        BrokenSegmentsError: It is not a WebP, or a chunk is longer than the file.
     """
     whole = 8 + int.from_bytes(data[4:8], "little")
     if data[8:12] != b"WEBP" or whole > len(data):
@@ -56,7 +56,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:  # noqa: ARG001 - always e
 
 
 def _look_at_profile(data: bytes, at: int, content_end: int, end: int, found: Cuts) -> int:
-    """Cut the texts of a colour profile; return the flags of what is gone."""
+    """Cut the texts of a colour profile; return the flags of the removed chunks."""
     profile = data[at + 8 : content_end]
     kept = colours_only(profile)
     if kept is None:

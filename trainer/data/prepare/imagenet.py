@@ -48,7 +48,7 @@ def prepare_imagenet(
 
     Raises:
         ConfigError: A required input is not given, or does not exist.
-        DataError: An input is not what it should be; see also `job.prepare`.
+        DataError: An input has the wrong content; see also `job.prepare`.
     """
     _check(options)
     inputs = imagenet_inputs(

@@ -40,11 +40,11 @@ def read_ground_truth(path: Path) -> GroundTruth:
     """Read the classes of the validation images.
 
     Args:
-        path: Archive of the development kit, its file of numbers beside meta.mat, a text file with
+        path: Archive of the development kit, its file of numbers next to meta.mat, a text file with
             one synset per line, or Kaggle's LOC_val_solution.csv.
 
     Raises:
-        DataError: The file is none of these, is damaged, or lacks an image.
+        DataError: The file is not one of these, is damaged, or lacks an image.
     """
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name {DEVKIT}, or data/{_NUMBERS} in the unpacked")

@@ -83,7 +83,7 @@ class ImageFile:
 
 
 class TargetFiles(Protocol):
-    """Files beside the images that say what is to be predicted; the same in every process."""
+    """Files next to the images with the targets; the same in every process."""
 
     def read(
         self, file: ImageFile, image: Encoded, *, resize: bool
@@ -114,7 +114,7 @@ class Inputs:
     notes: tuple[str, ...] = ()
     """Notes for the user, printed before anything is written."""
     targets: TargetFiles | None = None
-    """Files beside the images, from which their labels follow; None if images have classes."""
+    """Files next to the images, from which their labels follow; None if images have classes."""
     group: Callable[[ImageFile], str] | None = None
     """Function that returns the group of a file, whose files stay in one split; None if the input
     names no groups."""
@@ -161,7 +161,7 @@ def on_disk(path: Path) -> StoredFile:
 
 
 def folder_problems(output: str, **folders: str) -> list[str]:
-    """Return what is wrong with the folders that a command is to read, by the names of their
+    """Return the faults of the folders that a command is to read, by the names of their
     options, and with the one that it is to write.
     """
     problems = []

@@ -68,7 +68,7 @@ class WriteOptions(DuplicateOptions):
     test: Annotated[float, Bounds(at_least=0, below=1)] = 0.0
     """Fraction of each class, or of the groups, for a third split, test, if the input is not split
     already: `evaluate --split test` states the result on images that neither chose weights nor a
-    temperature. 0 is no such split."""
+    temperature. 0 makes no such split."""
 
     levels: str = "auto"
     """Values that become 0 and 255 in images of more than 8 bits. The same for all images:

@@ -77,9 +77,9 @@ def begin(output: Path, identity: str) -> int:
     """Record the identity of the data set to write, or check that it equals the recorded one.
 
     Returns:
-        Wanted number of shards of a split, see `job.shard_count`: `LEAST_SHARDS`, or what was
-        recorded when the data set was begun. That is 1 if it was begun by a version that looked at
-        the size alone, so that its finished shards stay.
+        Wanted number of shards of a split, see `job.shard_count`: `LEAST_SHARDS`, or the number
+        that was recorded when the data set was begun. That is 1 if it was begun by a version that
+        looked at the size alone, so that its finished shards stay.
 
     Raises:
         DataError: The folder was begun with another data set.

@@ -1,4 +1,4 @@
-"""The choices of nodes of a run: what is offered, what is refused, and what a job says of them."""
+"""The choices of nodes of a run: offers, refusals, and the tags of a job about them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

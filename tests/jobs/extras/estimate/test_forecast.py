@@ -1,4 +1,4 @@
-"""Hours and cost of choices, and what they rest on."""
+"""Hours and cost of choices, and their basis."""
 
 from dataclasses import replace
 from math import inf

@@ -1,4 +1,4 @@
-"""`plan`: its table, sentences, JSON and what it refuses."""
+"""`plan`: its table, sentences, JSON and refusals."""
 
 import json
 from dataclasses import asdict, replace

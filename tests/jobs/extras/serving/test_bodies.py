@@ -150,7 +150,7 @@ def test_alerts_reach_the_people_of_the_stack():
     assert set(bodies) == set(monitoring.alert_paths("/g", "digits"))
     for body in bodies.values():
         assert body["properties"]["scopes"] == [ENDPOINT]
-        # By these tags, a teardown finds what is left of an endpoint that was deleted elsewhere.
+        # By these tags, a teardown finds the remains of an endpoint that was deleted elsewhere.
         assert body["tags"] == {"stack": outputs.stack, "managed-by": "jobs"}
         assert body["properties"]["actions"] == [{"actionGroupId": outputs.serving.action_group}]
     [latency] = bodies["latency"]["properties"]["criteria"]["allOf"]

@@ -113,7 +113,7 @@ def test_fewer_instances_are_given_back_and_those_that_nobody_names_stay(live, c
     assert instances(instances=3) == 3
     assert instances() == 3
     assert instances(instances=2) == 2
-    # What the scaling rules have chosen between the two stays.
+    # The number that the scaling rules have chosen between the two stays.
     assert instances(instances=1, max_instances=4) == 2
     assert instances(max_instances=1) == 1
 

@@ -1,1 +1,1 @@
-"""Tests of what a data set takes over of files of images."""
+"""Tests of the parts of image files that a data set takes over."""

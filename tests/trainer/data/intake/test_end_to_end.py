@@ -14,7 +14,7 @@ KEY = "a key of sufficient length"
 
 
 def unpacked(data):
-    """Some bytes, and what is compressed in PNGs among them."""
+    """Some bytes, and the compressed content of PNGs among them."""
     parts, at = [data], data.find(b"zTXt")
     while at >= 0:
         for begin in range(at, at + 100):

@@ -1,5 +1,5 @@
-"""Image files of every kind: which are kept to the byte, what the others become, and what the
-reader of training sees.
+"""Image files of every kind: which are kept unchanged, the results for the others, and the pixels
+that training reads.
 """
 
 import io
@@ -45,7 +45,7 @@ def taken(data, rules):
         return None
 
 
-# 1. What is taken.
+# 1. Accepted files.
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
@@ -119,7 +119,7 @@ def test_a_converted_image_carries_nothing_but_pixels():
     assert b"secret" not in encode(tagged, "a.gif", RULES).data
 
 
-# 2. What is not.
+# 2. Refused files.
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)

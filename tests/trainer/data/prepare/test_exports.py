@@ -103,7 +103,7 @@ def cvat_coco(root):
 
 
 def cvat_yolo(root):
-    """YOLO 1.1: obj.data, obj.names, train.txt, and texts beside the images."""
+    """YOLO 1.1: obj.data, obj.names, train.txt, and texts next to the images."""
     for number in range(COUNT):
         save(root / f"obj_train_data/p{number}.jpg")
         write(root / f"obj_train_data/p{number}.txt", line(number))
@@ -183,7 +183,7 @@ def supervisely_coco(root):
 
 
 def coco_2017(root):
-    """annotations/instances_*.json beside captions, and a folder for each split."""
+    """annotations/instances_*.json next to captions, and a folder for each split."""
     for split in ("train2017", "val2017"):
         names = [f"{n:012d}.jpg" for n in range(COUNT)]
         for name in names:
@@ -194,7 +194,7 @@ def coco_2017(root):
 
 
 def macos_zip(root):
-    """An archive that macOS made, unpacked elsewhere: __MACOSX and ._ files beside all others."""
+    """An archive that macOS made, unpacked elsewhere: __MACOSX and ._ files next to all others."""
     arguments, count = roboflow_yolo(root)
     archive = root.parent / "set.zip"
     with zipfile.ZipFile(archive, "w") as packed:

@@ -165,7 +165,7 @@ def test_listing_reads_headers_alone_and_keeps_none_of_them(layout, tmp_path, mo
     assert read < 0.01 * path.stat().st_size
 
 
-# 2. What is left out, with its reason.
+# 2. Files that are left out, with the reason.
 
 
 def test_members_that_are_no_plain_files_are_refused(layout, tmp_path):

@@ -51,7 +51,7 @@ def arguments(output, processes):
 
 @pytest.fixture(scope="module")
 def undisturbed(folder):
-    """What a run that was left alone has written."""
+    """The files of an uninterrupted preparation."""
     done = run_trainer(*arguments("undisturbed", 2), cwd=folder)
     assert done.returncode == 0, done.stderr
     found = content(folder / "undisturbed")
@@ -68,7 +68,7 @@ class Attempt:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "trainer", *arguments(output, processes)],
             cwd=folder,
-            # What is killed cannot remove its scratch files.
+            # A killed process cannot remove its scratch files.
             env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,7 +98,7 @@ class Attempt:
         return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
     def end(self):
-        """Exit status, what was printed, and errors."""
+        """Exit status, output, and errors."""
         out, err = self._process.communicate(timeout=TIMEOUT)
         return self._process.returncode, out, err
 

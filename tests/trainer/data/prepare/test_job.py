@@ -1,4 +1,4 @@
-"""A preparation as a whole: what is written, where, and what happens when storage fails.
+"""A preparation as a whole: its files, their places, and failures of storage.
 
 Interruptions and several processes are in test_interrupted.py.
 """
@@ -43,7 +43,7 @@ def names(output):
     }
 
 
-# 1. What is written.
+# 1. Files.
 
 
 def test_every_image_is_stored_once_with_its_class(cats_and_dogs, tmp_path):
@@ -133,7 +133,7 @@ def test_shards_have_the_size_asked_for(tmp_path):
 
 
 def begun_by_an_earlier_version(output):
-    """Leave only what a version that did not count shards would have recorded."""
+    """Leave only the record of a version that did not count shards."""
     begun = output / ".parts" / "inputs"
     begun.write_text(begun.read_text().partition(" ")[0])
 

@@ -17,7 +17,7 @@ COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
 
 def listed(folder, counts, seed, part, splits=("",), names=None):
-    """What a listing makes of so many files of each class: names by split, in their order."""
+    """The listing of a number of files of each class: names by split, in their order."""
     names = names or [f"class {label}" for label in range(len(counts))]
 
     def entries():

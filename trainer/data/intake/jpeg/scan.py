@@ -28,7 +28,7 @@ _BITS: Final = 64
 _END: Final = 1024
 """Added to the coefficients by an end of block."""
 _INVALID: Final = 4096
-"""Added to the coefficients by bits that are no code."""
+"""Added to the coefficients by bits without a code."""
 
 Table: TypeAlias = tuple[bytes, bytes]
 """Number of codes of each length from 1 to 16, and their symbols."""
@@ -47,7 +47,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Scan:
-    """What the header of a scan and the tables before it say."""
+    """The header of a scan, and the tables before it."""
 
     components: tuple[int, ...]
     """Numbers of the components in the frame."""
@@ -109,7 +109,7 @@ class ScanReader:
             scan: What to expect.
 
         Raises:
-            BrokenSegmentsError: Bits are no code, or there are more restarts than blocks.
+            BrokenSegmentsError: Bits have no code, or there are more restarts than blocks.
         """
         if scan.high and scan.begin:
             # The length of refinements depends on all scans before.
@@ -217,7 +217,8 @@ class _Window:
         return windows.reshape(-1).data, limit
 
     def moved(self, at: int) -> int:
-        """Go on to the next part, at a bit of this one from its limit on; return the bit in it.
+        """Continue with the next part, at a bit of this one from its limit on; return the bit in
+        it.
 
         Raises:
             _EndedError: There is none.

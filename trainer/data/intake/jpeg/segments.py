@@ -86,7 +86,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
             decoding the image twice, and longer for images of several scans or with restarts.
 
     Raises:
-        BrokenSegmentsError: A segment is longer than the file, or is none of a JPEG's.
+        BrokenSegmentsError: A segment is longer than the file, or does not belong to a JPEG.
     """
     found, profile, at, size = Cuts(), _Profile(), 2, len(data)
     tables, frame, pixels = Tables(), None, _Pixels(data)
@@ -132,7 +132,7 @@ def _cut_scan(
     *,
     codes: bool,
 ) -> int:
-    """Cut what a scan does not need, of its header and behind its blocks; return its end.
+    """Cut the unneeded parts of a scan, of its header and behind its blocks; return its end.
 
     Args:
         data: The file.
@@ -140,8 +140,8 @@ def _cut_scan(
         begin: Offset of the entropy-coded data.
         frame: The frame.
         tables: The tables so far, in which those that the scan uses are marked.
-        found: What is cut.
-        pixels: What the image decodes to.
+        found: The cuts.
+        pixels: The decoded image.
         codes: See `cuts`.
 
     Raises:
@@ -170,14 +170,14 @@ def _cut_scan(
 
 
 class _Pixels:
-    """What a JPEG decodes to, with one byte or another."""
+    """The decoded pixels of a JPEG, with one byte or another."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     def need_last_byte(self, begin: int, end: int) -> bool:
-        """Return whether other pixels are decoded if the last byte of a scan without restarts is
-        another. Then no byte is behind its last block. If not, only the codes can tell.
+        """Return whether other pixels are decoded if the last byte of a scan without restarts
+        differs. Then no byte is behind its last block. If not, only the codes can tell.
         """
         data, stuffed = self._data, self._data[end - 2 : end] == b"\xff\0"
         if end - begin < 4 or data[end - 1] == 0xFF:

@@ -104,7 +104,7 @@ class Tables:
 
 @dataclass
 class Frame:
-    """What the header of a frame says."""
+    """The header of a frame."""
 
     progressive: bool
     identifiers: bytes
