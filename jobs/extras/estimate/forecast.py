@@ -33,7 +33,7 @@ class Assumptions:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Estimate:
     """A size, a number of nodes and a priority, with what the run would take on them."""
 
     size: Size
@@ -134,13 +134,13 @@ class Forecaster:
             f" batch {wanted.batch_per_gpu}; measure it (docs/plan.md)"
         )
 
-    def choice(self, size: Size, nodes: int, priority: str) -> Choice:
+    def choice(self, size: Size, nodes: int, priority: str) -> Estimate:
         """Estimate one choice."""
         workload, config = self.workload, self.workload.config
         gone = f"{size.name} is {size.status} since {size.since}" + (
             f"; use {size.replacement}" if size.replacement else ""
         )
-        empty = Choice(
+        empty = Estimate(
             size, nodes, priority, advised_against=None if size.status == "deployable" else gone
         )
         if not size.gpus:
@@ -204,7 +204,7 @@ class Forecaster:
             start
         )
 
-    def grounds(self, choice: Choice) -> list[str]:
+    def grounds(self, choice: Estimate) -> list[str]:
         """Return what the figures of a choice rest on, a line each."""
         linear, factor, price = choice.linear, choice.factor, choice.price
         lines = [f"{choice.key}, {choice.priority}: {choice.basis}"]

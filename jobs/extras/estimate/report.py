@@ -9,7 +9,7 @@ from typing import Any, Final
 from common.errors import ConfigError
 from common.prices import UNKNOWN, money
 from jobs.console import table
-from jobs.extras.estimate.forecast import Choice, Forecaster
+from jobs.extras.estimate.forecast import Estimate, Forecaster
 from jobs.extras.estimate.rows import why_not
 from jobs.throughput import Span, words
 
@@ -39,8 +39,8 @@ class Wish:
     amount: float = 0.0
 
     def best(
-        self, choices: Sequence[Choice], end: Callable[[Span], float]
-    ) -> tuple[Choice | None, bool]:
+        self, choices: Sequence[Estimate], end: Callable[[Span], float]
+    ) -> tuple[Estimate | None, bool]:
         """Return the cheapest choice within the hours, or the fastest one for the amount, and
         whether there is one; without one, the nearest.
 
@@ -48,7 +48,7 @@ class Wish:
             choices: Choices of which those that can be recommended are looked at.
             end: The end of a range that must keep within the limit.
         """
-        known: list[tuple[float, float, Choice]] = []
+        known: list[tuple[float, float, Estimate]] = []
         for choice in choices:
             if choice.recommendable and choice.hours and choice.cost:
                 hours, cost = end(choice.hours), end(choice.cost)
@@ -75,7 +75,7 @@ class Report:
     """All choices for one run."""
 
     forecaster: Forecaster
-    choices: Sequence[Choice]
+    choices: Sequence[Estimate]
     wish: Wish | None = None
 
     @property
@@ -195,7 +195,7 @@ class Report:
         return lines
 
 
-def _row(choice: Choice) -> list[str]:
+def _row(choice: Estimate) -> list[str]:
     name = choice.key.replace("_A100_v4", "").replace("_H100", "")
     return [
         f"{name}{'!' if choice.advised_against else ' '}",
@@ -204,7 +204,7 @@ def _row(choice: Choice) -> list[str]:
     ]
 
 
-def _names(choices: Iterator[Choice]) -> str:
+def _names(choices: Iterator[Estimate]) -> str:
     return ", ".join(
         dict.fromkeys(choice.size.name.removeprefix("Standard_") for choice in choices)
     )
