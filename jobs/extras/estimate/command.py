@@ -1,4 +1,4 @@
-"""`python -m jobs plan`: what a run would take on each choice of nodes."""
+"""`python -m jobs plan`: time and cost of a run on each choice of nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -181,7 +181,7 @@ def measured(
     oldest first.
 
     Raises:
-        UserError: A file cannot be read, or has a line that is no point.
+        UserError: A file cannot be read, or has a line that is not a point.
     """
     files = [Path(name) for name in names]
     if not files:

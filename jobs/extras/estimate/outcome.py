@@ -18,7 +18,7 @@ from trainer.config import TrainConfig
 
 
 def compared_run(outputs: PlatformOutputs, key: str) -> ComparedRun:
-    """Return what is known of a run, with its files and costs.
+    """Return a run with its files and costs.
 
     Raises:
         UserError: Azure refuses, or there is no such run.

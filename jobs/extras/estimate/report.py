@@ -22,7 +22,7 @@ def read_deadline(text: str) -> float:
     """Return the hours of a text such as 2h, 30d or 90min.
 
     Raises:
-        ConfigError: It is no such text, or not above 0.
+        ConfigError: It is not such a text, or not above 0.
     """
     match = _TIME.fullmatch(text.strip())
     hours = float(match[1]) * {"d": 24.0, "h": 1.0, "min": 1 / 60}[match[2]] if match else 0.0
@@ -33,7 +33,7 @@ def read_deadline(text: str) -> float:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a choice is to keep within: hours or, if these are None, an amount of money."""
+    """The limit of a choice: hours or, if these are None, an amount of money."""
 
     hours: float | None = None
     amount: float = 0.0
@@ -147,7 +147,7 @@ class Report:
             )
 
     def _about(self) -> Iterator[str]:
-        """Return what the figures rest on, and what is not known, recommended or used."""
+        """Return the basis of the figures, and which are unknown, not recommended or unused."""
         choices, assumed, where = self.choices, self.forecaster.assumed, self.forecaster.prices
         classes = dict.fromkeys(
             (choice.linear.of_class, choice.factor)
