@@ -48,7 +48,7 @@ def write_atomically(
     Raises:
         OSError: The file cannot be written; its previous content stays.
     """
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode("utf-8", errors))
         if sync:
             file.flush()
@@ -56,7 +56,7 @@ def write_atomically(
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of another one once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}.partial")
@@ -76,7 +76,7 @@ def write_table(
     errors: str = "strict",
 ) -> None:
     """Write a CSV file with a line of the columns' names, row by row; see `write_atomically`."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         text = io.TextIOWrapper(file, "utf-8", errors, newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)

@@ -28,9 +28,12 @@ def plural(number: int, noun: str, several: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-def listing(lines: Sequence[str], limit: int = 20) -> str:
-    """Format lines as a list of at most `limit` items, and the number of the others."""
+def listing(lines: Sequence[str], limit: int = 20, others: int = 0) -> str:
+    """Format lines as a list of at most `limit` items, and the number of the others, of which so
+    many are not among the lines.
+    """
     shown = [f"  - {line}" for line in lines[:limit]]
-    if len(lines) > limit:
-        shown.append(f"  ... and {len(lines) - limit:,} more")
+    others += max(len(lines) - limit, 0)
+    if others:
+        shown.append(f"  ... and {others:,} more")
     return "\n".join(shown)

@@ -86,8 +86,8 @@ def _inventory(options: argparse.Namespace) -> int:
 
 
 def _sizes(options: argparse.Namespace) -> int:
-    found = [wheel_sizes.measure(folder) for folder in options.folders]
-    wheel_sizes.write({name: size for one in found for name, size in one.items()})
+    images = [wheel_sizes.measure(folder) for folder in options.folders]
+    wheel_sizes.write({name: size for sizes in images for name, size in sizes.items()})
     _tell(f"{wheel_sizes.TABLE}")
     return 0
 

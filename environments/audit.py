@@ -58,9 +58,9 @@ def problems(
     locks: dict[tuple[str, ...], list[str]] = {}
     for lock, packages in reports.items():
         for package in packages:
-            for found in package.get("vulns", ()):
-                fix = ", ".join(found["fix_versions"])
-                names = (found["id"], *found["aliases"])
+            for vulnerability in package.get("vulns", ()):
+                fix = ", ".join(vulnerability["fix_versions"])
+                names = (vulnerability["id"], *vulnerability["aliases"])
                 key = (package["name"], package["version"], fix, *names)
                 locks.setdefault(key, []).append(lock)
             if "skip_reason" in package:
@@ -68,7 +68,7 @@ def problems(
     applied = set()
     for key, where in locks.items():
         (name, version, fix), names = key[:3], key[3:]
-        matching = {one for one in accepted if one.package == name and one.id in names}
+        matching = {entry for entry in accepted if entry.package == name and entry.id in names}
         applied |= matching
         if not matching:
             fixed = f"fixed in {fix}" if fix else "not fixed yet"
@@ -76,11 +76,12 @@ def problems(
                 f"{name} {version} has {' = '.join(names)}, {fixed}; it is in"
                 f" {', '.join(sorted(where))}"
             )
-    for one in accepted:
-        if one not in applied:
-            yield f"{one.package} {one.id} was reviewed, but is no longer found; delete its entry"
-        elif one.until < today:
-            yield f"{one.package} {one.id}: its review expired on {one.until}; review it again"
+    for entry in accepted:
+        name = f"{entry.package} {entry.id}"
+        if entry not in applied:
+            yield f"{name} was reviewed, but is no longer found; delete its entry"
+        elif entry.until < today:
+            yield f"{name}: its review expired on {entry.until}; review it again"
 
 
 def report(lock: Path, osv_url: str) -> list[dict[str, Any]]:
@@ -113,8 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         accepted = judgements(JUDGED)
         with ThreadPoolExecutor(4) as pool:
-            found = pool.map(lambda lock: report(lock, options.osv_url), locks)
-            reports = dict(zip((lock.name for lock in locks), found, strict=True))
+            answers = pool.map(lambda lock: report(lock, options.osv_url), locks)
+            reports = dict(zip((lock.name for lock in locks), answers, strict=True))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -57,11 +57,12 @@ def write(syft: Path, root: Path, to: Path, name: str) -> None:
 
 def report(bill: Mapping[str, Any]) -> str:
     """Format a report: how many packages have each licence, and the licences of each package."""
-    packages = [one for one in bill["components"] if one["type"] == "library"]
-    licences = {id(one): list(_licences(one)) or ["unknown"] for one in packages}
+    packages = [package for package in bill["components"] if package["type"] == "library"]
+    licences = {id(package): list(_licences(package)) or ["unknown"] for package in packages}
     counts = Counter(name for names in licences.values() for name in names)
     rows = sorted(
-        (one["name"], one.get("version", ""), ", ".join(licences[id(one)])) for one in packages
+        (package["name"], package.get("version", ""), ", ".join(licences[id(package)]))
+        for package in packages
     )
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     lines = [

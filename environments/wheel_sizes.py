@@ -33,8 +33,8 @@ def measure(folder: Path) -> dict[str, tuple[str, int]]:
     that pip will add.
     """
     return {
-        _normal(one.metadata["Name"]): (one.version, _bytes(one))
-        for one in distributions(path=[str(folder)])
+        _normal(distribution.metadata["Name"]): (distribution.version, _bytes(distribution))
+        for distribution in distributions(path=[str(folder)])
     }
 
 
@@ -54,8 +54,8 @@ def read() -> dict[str, tuple[str, int]]:
 
 def locked(lock: str) -> dict[str, str]:
     """Return the versions of a lock file's packages but Horovod's, which is not a wheel."""
-    found = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock, re.MULTILINE))
-    return {name: version for name, version in found.items() if name != "horovod"}
+    versions = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock, re.MULTILINE))
+    return {name: version for name, version in versions.items() if name != "horovod"}
 
 
 def problems(image: Image, lock: str, sizes: Mapping[str, tuple[str, int]]) -> list[str]:

@@ -43,7 +43,7 @@ class Gpu:
     def unfit(self) -> str | None:
         """Why TensorFlow cannot use it, or None."""
         if self.capability < OLDEST_GPU:
-            have, need = (".".join(map(str, one)) for one in (self.capability, OLDEST_GPU))
+            have, need = (".".join(map(str, version)) for version in (self.capability, OLDEST_GPU))
             return f"{self.name} has compute capability {have}, and TensorFlow needs {need}"
         if self.too_new:
             return (
@@ -60,14 +60,14 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Build:
     """A build of TensorFlow."""
 
     lock: str
     sentence: str
 
 
-def choose(wanted: str, listed: str) -> Choice:
+def choose(wanted: str, listed: str) -> Build:
     """Choose a build of TensorFlow.
 
     Args:
@@ -80,27 +80,27 @@ def choose(wanted: str, listed: str) -> Choice:
     if wanted not in {"", "0", "1"}:
         raise UserError(f"GPU={wanted}: must be 0 (never), 1 (required), or left out")
     if wanted == "0":
-        return Choice("trainer", "TensorFlow for CPUs, because of GPU=0")
+        return Build("trainer", "TensorFlow for CPUs, because of GPU=0")
     gpus = read_gpus(listed)
     usable = [gpu for gpu in gpus if gpu.unfit is None]
     if usable:
         names = ", ".join(sorted({gpu.name for gpu in usable}))
         sentence = f"TensorFlow for {names}; `make setup GPU=0` installs it for CPUs"
-        return Choice("workstation", sentence)
+        return Build("workstation", sentence)
     reason = next((gpu.unfit for gpu in gpus if gpu.unfit), "nvidia-smi shows no GPU")
     too_new = any(gpu.too_new for gpu in gpus)
     if wanted == "1" and too_new:
-        return Choice("workstation", f"TensorFlow for GPUs, because of GPU=1, although {reason}")
+        return Build("workstation", f"TensorFlow for GPUs, because of GPU=1, although {reason}")
     if wanted == "1":
         raise UserError(f"GPU=1: {reason}; install NVIDIA's driver, or leave GPU=1 out")
     anyway = "; `make setup GPU=1` installs it for GPUs nevertheless" * too_new
-    return Choice("trainer", f"TensorFlow for CPUs: {reason}{anyway}")
+    return Build("trainer", f"TensorFlow for CPUs: {reason}{anyway}")
 
 
 def read_gpus(listed: str) -> list[Gpu]:
     """Read the output of `QUERY`; other lines, such as its errors, are left out."""
-    found = re.findall(r"^(.+), (\d+)\.(\d+), (\d+(?:\.\d+)*)$", listed, re.MULTILINE)
-    return [Gpu(name, (int(major), int(minor)), driver) for name, major, minor, driver in found]
+    rows = re.findall(r"^(.+), (\d+)\.(\d+), (\d+(?:\.\d+)*)$", listed, re.MULTILINE)
+    return [Gpu(name, (int(major), int(minor)), driver) for name, major, minor, driver in rows]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

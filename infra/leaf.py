@@ -47,6 +47,19 @@ class Subnet:
 
 
 @dataclass(frozen=True)
+class DataKeys:
+    """Keys of the services' data, if not those that Azure manages."""
+
+    encryption: str
+    """MODULE:NAME of a function that returns their `Encryption`; called with the stack's
+    `Settings`, context, vault and identities."""
+    identities: tuple[str, ...]
+    """Roles of the identities that use the keys, if the stack declares them."""
+    assigned: Mapping[str, str | None]
+    """Ids of existing resources that these get roles on, by their settings."""
+
+
+@dataclass(frozen=True)
 class Nodes:
     """Where the nodes of clusters run, if not in subnets of the stack's network."""
 
@@ -109,27 +122,19 @@ class Leaf:
     """Names of its resources, which are held to Azure's limits before anything is declared."""
     subnets: Callable[[Any], tuple[Subnet, ...]] = lambda _: ()
     """Returns its subnets in the declared network, by `Settings`."""
-    profiles: tuple[str, ...] = ()
-    """Values of `profile` that it adds."""
-    nodes: Callable[[Any], Nodes | None] = lambda _: None
-    """Returns where nodes run, by `Settings`; None for the subnets of the trunk."""
-    identities: Callable[[Any], tuple[str, ...]] = lambda _: ()
-    """Returns the roles of the identities that it needs besides those of clusters."""
-    assigned: Callable[[Any], Mapping[str, str | None]] = lambda _: {}
-    """Returns ids of existing resources that it assigns roles on, by their settings."""
+    nodes: Mapping[str, Callable[[Any], Nodes]] = field(default_factory=dict)
+    """Values of `profile` that it adds, each with a function of `Settings` that returns where nodes
+    run; those of the trunk have subnets."""
+    encryption: Callable[[Any], DataKeys | None] = lambda _: None
+    """Returns the keys of the services' data, by `Settings`; None for those of Azure."""
     own_roles: Callable[[Any], Mapping[str, OwnRole]] = lambda _: {}
     """Returns roles that the stack defines, by the GUID of the one of Azure that each replaces."""
     endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
-    """Returns the kinds of its private endpoints, whose zones the network must resolve."""
-    endpoint_addresses: Callable[[Any], int] = lambda _: 0
-    """Returns the number of addresses that it adds to the endpoints of the trunk's services."""
-    beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()
-    """Returns months that Azure must still accept."""
-    needs: Callable[[Any], tuple[Needed, ...]] = lambda _: ()
-    """Returns what must exist in Azure, by `Settings`."""
-    encryption: str | None = None
-    """MODULE:NAME of a function that returns another `Encryption` of the services' data, or None to
-    keep the trunk's; called with the stack's `Settings`, context, vault and identities."""
+    """Returns the kinds of private endpoints that it adds, or changes, by `Settings`; the network
+    must resolve their zones."""
+    needs: Callable[[Any], tuple[Needed | Beginning, ...]] = lambda _: ()
+    """Returns what must exist in Azure, and the months that Azure must still accept, by
+    `Settings`."""
     declare: str | None = None
     """MODULE:NAME of a function that declares its resources in a `Platform`."""
     facts: str | None = None

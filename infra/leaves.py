@@ -35,7 +35,7 @@ PRICES: Final = tuple(Path(__file__).parent / "extras" / row / "prices.json" for
 def _composed() -> type[Settings]:
     """Return the settings of a stack with the groups of the leaves."""
     own = typing.get_type_hints(Settings)
-    profiles = (*typing.get_args(Profile), *(one for leaf in LEAVES for one in leaf.profiles))
+    profiles = (*typing.get_args(Profile), *(one for leaf in LEAVES for one in leaf.nodes))
     parts: dict[str, list[type]] = {}
     for leaf in LEAVES:
         for key, group in leaf.groups.items():

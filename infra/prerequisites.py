@@ -117,7 +117,7 @@ def of(settings: Settings) -> Prerequisites:
         "registry": settings.registry.existing,
         "vault": settings.vault.existing,
     }
-    declared = [which for which in GLOBAL if existing[which] is None]
+    declared, needed = [which for which in GLOBAL if existing[which] is None], needs.of(settings)
     zonal = {
         "storage.default_redundancy": storage.default_redundancy == "ZRS",
         "storage.data_redundancy": storage.data_redundancy == "ZRS",
@@ -145,8 +145,8 @@ def of(settings: Settings) -> Prerequisites:
             for key, cluster in settings.clusters.items()
         },
         zonal=tuple(key for key, needed in zonal.items() if needed),
-        beginnings=tuple(one for leaf in settings.leaves for one in leaf.beginnings(settings)),
-        existing=needs.of(settings),
+        beginnings=tuple(need for need in needed if isinstance(need, Beginning)),
+        existing=tuple(need for need in needed if isinstance(need, Needed)),
         prefix=settings.prefix,
         tags=dict(settings.tags),
         roles=tuple(sorted([*roles.NAMES, *(one.id for one in settings.own_roles.values())])),

@@ -15,7 +15,7 @@ from common.annotations import Bounds, Formerly
 from infra import subnets
 from infra.catalog.dns_zones import ENDPOINTS, Endpoint
 from infra.catalog.roles import OwnRole
-from infra.leaf import Leaf, Nodes, Subnet
+from infra.leaf import DataKeys, Leaf, Nodes, Subnet
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole
 from infra.network_settings import NetworkSettings
 from infra.outputs import Duty, Priority
@@ -314,7 +314,15 @@ class Settings:
     @cached_property
     def nodes(self) -> Nodes | None:
         """Where nodes run; None for the subnets of the stack's network."""
-        return next((one for leaf in self.leaves if (one := leaf.nodes(self))), None)
+        return next(
+            (leaf.nodes[self.profile](self) for leaf in self.leaves if self.profile in leaf.nodes),
+            None,
+        )
+
+    @cached_property
+    def data_keys(self) -> DataKeys | None:
+        """The keys of the services' data; None for those that Azure manages."""
+        return next((keys for leaf in self.leaves if (keys := leaf.encryption(self))), None)
 
     @cached_property
     def address_plan(self) -> subnets.AddressPlan:

@@ -254,7 +254,7 @@ def _resource_group(settings: Settings) -> Iterator[str]:
         "storage.existing_data": settings.storage.existing_data,
         "registry.existing": settings.registry.existing,
         "vault.existing": settings.vault.existing,
-        **{name: id_ for leaf in LEAVES for name, id_ in leaf.assigned(settings).items()},
+        **(settings.data_keys.assigned if settings.data_keys else {}),
     }
     for key, service in services.items():
         outside = service is not None and not service.lower().startswith(f"{group.lower()}/")

@@ -23,7 +23,7 @@ from trainer.diagnostics.environment import set_defaults_of_tensorflow
 from trainer.diagnostics.nccl import has_gpus
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import export_facts, exported_model
-from trainer.fitting.choice import Choice, choose
+from trainer.fitting.choice import ChosenRun, choose
 from trainer.fitting.options import FitOptions
 from trainer.fitting.steps import answer_of, preparation, run_step
 from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
@@ -231,7 +231,7 @@ def run(options: FitOptions) -> None:
         )
 
 
-def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = None) -> Choice:
+def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = None) -> ChosenRun:
     """Return the run that fits a data set on this machine.
 
     Raises:
@@ -248,7 +248,7 @@ def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = 
         )
     configs = suggest(facts, str(data), task)
     config: TrainConfig = configs[-1] if facts.gpu else configs[0]
-    return Choice(config, (f"its records are for {task.name}",))
+    return ChosenRun(config, (f"its records are for {task.name}",))
 
 
 def load(run: str | Path = "runs/latest") -> Model:

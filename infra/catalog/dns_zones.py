@@ -30,6 +30,8 @@ class Endpoint:
     """Sub-resource of the service that the endpoint connects to (`group_ids`)."""
     zones: tuple[str, ...]
     """DNS zones of the endpoint, all in one zone group."""
+    copies: int = 0
+    """Copies of the service in other regions, each of which takes one more address."""
 
 
 ENDPOINTS: Final[dict[str, Endpoint]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from infra.catalog import dns_zones
-from infra.leaf import Needed
+from infra.leaf import Beginning, Needed
 from infra.naming import DUTY_SUBNETS
 from infra.network_settings import ExistingNetwork
 from infra.settings import Settings
@@ -56,7 +56,7 @@ _SERVICES: Final[Mapping[str, tuple[str, Mapping[str, tuple[object, ...]], str]]
 """By setting: API version, accepted values by path, and the cure."""
 
 
-def of(settings: Settings) -> tuple[Needed, ...]:
+def of(settings: Settings) -> tuple[Needed | Beginning, ...]:
     """Return all that must exist, of the trunk and of the leaves."""
     own = (*_providers(settings), *_network(settings), *_zones(settings), *_services(settings))
     return (*own, *(one for leaf in settings.leaves for one in leaf.needs(settings)))
@@ -141,7 +141,7 @@ def _subnets(settings: Settings, existing: ExistingNetwork) -> Iterator[Needed]:
             for service, addresses in _ENDPOINT_ADDRESSES.items()
             if service not in settings.network.existing_endpoints
         )
-        + sum(leaf.endpoint_addresses(settings) for leaf in settings.leaves),
+        + sum(endpoint.copies for endpoint in settings.endpoint_kinds.values()),
     )
 
 

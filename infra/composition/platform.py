@@ -205,7 +205,7 @@ def _identity_roles(settings: Settings) -> list[IdentityRole]:
     needed: list[IdentityRole] = ["workspace"]
     needed += [role for duty, role in DUTY_IDENTITIES.items() if duty in duties]
     needed += ["serving"] if settings.serving else []
-    return [*needed, *(role for leaf in settings.leaves for role in leaf.identities(settings))]
+    return [*needed, *(settings.data_keys.identities if settings.data_keys else ())]
 
 
 def _monitoring(settings: Settings) -> MonitoringArgs:

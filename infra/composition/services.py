@@ -68,9 +68,12 @@ def _vault(settings: Settings, context: StackContext) -> Service:
 def _encryption(
     settings: Settings, context: StackContext, vault: Service, identities: Identities
 ) -> Encryption:
-    others = (load(one.encryption) for one in settings.leaves if one.encryption is not None)
-    found = (other(settings, context, vault, identities) for other in others)
-    return next((one for one in found if one is not None), Encryption())
+    if settings.data_keys is None:
+        return Encryption()
+    encryption: Encryption = load(settings.data_keys.encryption)(
+        settings, context, vault, identities
+    )
+    return encryption
 
 
 def _default_storage(settings: Settings, context: StackContext, encryption: Encryption) -> Service:

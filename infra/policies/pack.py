@@ -15,7 +15,8 @@ which are those that the program declares.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -29,43 +30,45 @@ from pulumi_policy import (
 
 from infra.resources import Resource
 from infra.rules import access, closed_world, governance, invariants, network, own_services
-from infra.rules.expected import Table, table_rule
 from infra.rules.facts import extended, of_leaves
-from infra.rules.rule import ResourceRule, Rule, StackRule, Violation
+from infra.rules.rule import Rule, Violation
 from infra.settings import Settings
 
 NAME = "private-training-platform"
 _TRUNK: tuple[Rule, ...] = (
     *(invariants.NO_PUBLIC_ENDPOINT, network.NO_PUBLIC_ADDRESS),
     *(invariants.NODES_WITHOUT_PUBLIC_ADDRESS, network.CLOSED_SUBNETS),
-    *(network.CLOSED_NETWORK_RULES, network.NODES_IN_THEIR_SUBNET, network.PRIVATE_ENDPOINTS),
+    *(network.CLOSED_NETWORK_RULES, invariants.NODES_IN_THEIR_SUBNET, network.PRIVATE_ENDPOINTS),
     *(network.RESOLVED, invariants.OWN_NETWORK),
     *(own_services.OWN_SERVICES, own_services.OWN_CONTAINERS),
-    *(invariants.NO_KEYS, invariants.TLS, access.NO_OWNER, invariants.PRINCIPAL_TYPES),
+    *(invariants.NO_KEYS, invariants.TLS, access.NO_OWNER),
     *(access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY, access.ORDER),
     *(invariants.ENCRYPTED, invariants.RECOVERABLE, invariants.OWN_REGION, invariants.NO_COPIES),
-    *(invariants.HIGH_BUSINESS_IMPACT, governance.AS_BUDGETED, invariants.CLUSTERS_REST_AT_ZERO),
-    *(governance.PURGE_PROTECTION, governance.PROTECTED, governance.REQUIRED_TAGS),
-    *(governance.DIAGNOSTICS, governance.NO_GROUP_LOCK, invariants.AS_DECLARED),
-    *(governance.IN_PLACE, governance.NOTHING_IGNORED, governance.OWN_IDS),
-    *(governance.OWN_SUBSCRIPTION, closed_world.COMPLETE),
+    *(invariants.HIGH_BUSINESS_IMPACT, invariants.CLUSTERS_AS_SET),
+    *(invariants.CLUSTERS_REST_AT_ZERO, invariants.PURGE_PROTECTION),
+    *(governance.PROTECTED, governance.REQUIRED_TAGS, governance.DIAGNOSTICS),
+    *(governance.NO_GROUP_LOCK, governance.IN_PLACE, governance.NOTHING_IGNORED),
+    *(governance.OWN_IDS, governance.OWN_SUBSCRIPTION, closed_world.COMPLETE),
 )
 """In the order in which they are checked and reported."""
 
 
 def _composed() -> tuple[Rule, ...]:
     """Return the rules of the trunk, with the leaves' rows in their tables, and of the leaves."""
-    rules = [_with_rows(rule) for rule in _TRUNK]
+    *rules, declared = (
+        replace(
+            rule,
+            table=extended(rule.table, *(one.tables.get(rule.name, {}) for one in of_leaves())),
+        )
+        for rule in (*_TRUNK, invariants.AS_DECLARED)
+    )
     rules += [rule for facts in of_leaves() for rule in facts.rules]
-    return (*rules, closed_world.only_reviewed(rules))
+    return (*rules, closed_world.as_declared(declared, rules), closed_world.ONLY_REVIEWED)
 
 
 def _with_rows(rule: Rule) -> Rule:
-    if not any(rule.name in facts.tables for facts in of_leaves()):
-        return rule
-    # A rule that leaves add rows to is made of a table.
-    table = extended(cast("Table", rule.inputs), lambda facts: facts.tables.get(rule.name, {}))
-    return table_rule(rule.name, rule.description, rule.remedy, table)
+    more = (facts.tables.get(rule.name, {}) for facts in of_leaves())
+    return replace(rule, table=extended(rule.table, *more))
 
 
 ALL = _composed()
@@ -149,7 +152,7 @@ def policies(settings: Callable[[str], Settings]) -> list[Policy]:
 
 def _rules(settings: Callable[[str], Settings], inputs: Inputs) -> Iterable[Policy]:
     for rule in ALL:
-        if isinstance(rule, ResourceRule):
+        if rule.of_stack is None:
             yield ResourceValidationPolicy(
                 rule.name,
                 rule.description,
@@ -166,7 +169,7 @@ def _rules(settings: Callable[[str], Settings], inputs: Inputs) -> Iterable[Poli
 
 
 def _one(
-    rule: ResourceRule, settings: Callable[[str], Settings]
+    rule: Rule, settings: Callable[[str], Settings]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         options = {
@@ -182,7 +185,7 @@ def _one(
 
 
 def _all(
-    rule: StackRule, settings: Callable[[str], Settings], inputs: Inputs
+    rule: Rule, settings: Callable[[str], Settings], inputs: Inputs
 ) -> Callable[[StackValidationArgs, ReportViolation], None]:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         resources, urns = inputs.resources(args)

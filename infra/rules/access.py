@@ -17,10 +17,11 @@ from infra.resources import (
     of_kind,
     requirements,
 )
-from infra.rules.facts import Grants, added, extended
+from infra.rules.facts import Grants, extended, of_leaves
 from infra.rules.literals import (
     IDENTITIES,
     IDENTITY_OF_DUTY,
+    OWN_ROLE,
     READS_NO_RESULTS,
     READS_NO_RUNS,
     ROLES,
@@ -29,7 +30,7 @@ from infra.rules.literals import (
 )
 from infra.rules.network import PRIVATE_ENDPOINT
 from infra.rules.own_services import targets
-from infra.rules.rule import Faults, ResourceRule, StackRule, named
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
 _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
@@ -102,17 +103,20 @@ until somebody has changed this table too.
 
 def people() -> dict[str, Callable[[Settings], str | None]]:
     """Return the groups of people of the trunk and of the leaves; one group may be several."""
-    return {**_PEOPLE, **added(lambda one: one.people)}
+    return {
+        **_PEOPLE,
+        **{label: group for one in of_leaves() for label, group in one.people.items()},
+    }
 
 
 def grants() -> Mapping[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
-    return extended(GRANTS, lambda one: one.grants)
+    return extended(GRANTS, *(one.grants for one in of_leaves()))
 
 
 def roles(settings: Settings) -> dict[str, str]:
     """Return the names of Azure's roles and of those that the stack defines, by GUID."""
-    return {**ROLES, **added(lambda one: one.roles(settings))}
+    return {**ROLES, **{own.id: OWN_ROLE for own in settings.own_roles.values()}}
 
 
 JOB_CONTAINERS: Final = re.compile(
@@ -124,17 +128,17 @@ JOB_CONTAINERS: Final = re.compile(
 def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind == ASSIGNMENT and settings.roles == "existing":
         yield "is declared, though the owner of the subscription assigns the roles of this stack"
-    elif resource.kind == ASSIGNMENT and _guid(resource) not in roles(settings):
-        yield f"assigns the role {_guid(resource)}, which infra/rules/literals.py does not list"
+    elif resource.kind == ASSIGNMENT and guid_of(resource) not in roles(settings):
+        yield f"assigns the role {guid_of(resource)}, which infra/rules/literals.py does not list"
 
 
-NO_OWNER = ResourceRule(
+NO_OWNER = Rule(
     "no-owner",
     "Every role is listed in infra/rules/literals.py; none of them allows its holder to assign "
     "roles. With roles: existing the stack assigns none.",
     "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "
     "owner of the subscription, assigns roles.",
-    _unlisted,
+    of_resource=_unlisted,
 )
 
 
@@ -146,7 +150,7 @@ def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
     duties = {cluster.duty for cluster in settings.clusters.values()}
     unused = {role for duty, role in IDENTITY_OF_DUTY.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
-        guid = _guid(assignment)
+        guid = guid_of(assignment)
         principal, role = str(input_at(assignment, "principalId")), names.get(guid, guid)
         holder = holders[assignment.key]
         gives = f"gives {holder or principal} {role}"
@@ -164,12 +168,9 @@ def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
         if target is None:
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
             continue
-        allowed = [
-            granted[duty][one, role]
-            for duty in _duties(holder, principal, groups)
-            for one in (target, _container(target, scope))
-            if (one, role) in granted[duty]
-        ]
+        places = (target, _container(target, scope))
+        rows = [granted.get(duty, {}) for duty in _duties(holder, principal, groups)]
+        allowed = [row[place, role] for row in rows for place in places if (place, role) in row]
         condition = input_at(assignment, "condition")
         if not allowed:
             yield assignment, f"{gives} on {scope}, which its duty does not need"
@@ -199,12 +200,12 @@ def _container(target: str, scope: str) -> str:
     return f"{target}/{name}"
 
 
-LEAST_PRIVILEGE = StackRule(
+LEAST_PRIVILEGE = Rule(
     "least-privilege",
     "Each identity and each group of people has only the roles of its duty, each on one service or "
     "container: of the identities, only that of preparation can write training data.",
     "Remove the assignment, or add it to GRANTS in infra/rules/access.py.",
-    _assignments,
+    of_stack=_assignments,
 )
 
 
@@ -261,8 +262,7 @@ def _of_identities(resources: Sequence[Resource], settings: Settings) -> dict[st
 
 
 def _duties_by_name(settings: Settings) -> dict[str, str]:
-    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
-    return {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
+    return {settings.names.identity(duty): duty for duty in IDENTITIES}
 
 
 def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:
@@ -292,12 +292,12 @@ def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield workspace, "its images are not built on the build cluster"
 
 
-DUTY_OF_EACH_IDENTITY = StackRule(
+DUTY_OF_EACH_IDENTITY = Rule(
     "identity-of-duty",
     "Each cluster's jobs act as the identity of the cluster's duty and as no other, and images are "
     "built on the build cluster alone.",
     "Give the cluster the identity of its duty.",
-    _computes,
+    of_stack=_computes,
 )
 
 
@@ -306,7 +306,7 @@ def _identities(resource: Resource) -> list[object]:
     return list(input_at(resource, "identity.userAssignedIdentities") or ())
 
 
-def _guid(assignment: Resource) -> str:
+def guid_of(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 
@@ -355,11 +355,11 @@ def _waits(
         yield resource, f"waits for {', '.join(waits)}, which Azure may refuse until a first job"
 
 
-ORDER = StackRule(
+ORDER = Rule(
     "order",
     "The workspace waits for its identity's roles and for the endpoints of its services, and each "
     "cluster for the workspace's endpoint and its jobs' roles, but not for roles on containers "
     "that may exist only after a first job.",
     "Restore the dependency (dependsOn).",
-    _order,
+    of_stack=_order,
 )

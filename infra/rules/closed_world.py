@@ -1,14 +1,19 @@
 """The closed world: every type, input and number of resources that a stack declares is known.
 
 A table of what must not be cannot name what no one thought of, such as a property of a new API
-version or a child resource that is gone. So every input must be in a rule's table, every kind of
-resource must be known, and there are exactly as many of each kind as the settings ask for.
+version or a child resource that is gone. So `reviewed.json` records the inputs of stacks with every
+option; `make -C tools snapshots` writes it, and a review reads what changed. An input that it does
+not have is refused, and so is another value of one that was the same in all stacks. There are
+exactly as many resources of each kind as the settings ask for.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from infra.resources import (
     COMPUTE,
@@ -27,79 +32,90 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import PRESENT
-from infra.rules.facts import of_leaves
-from infra.rules.rule import Faults, ResourceRule, Rule, StackRule
+from infra.rules.expected import ANYTHING, Expected, Table, exactly, optional
+from infra.rules.facts import extended, of_leaves
+from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
+RECORD: Final = Path(__file__).parent / "reviewed.json"
+"""What each input is in the stacks that were reviewed."""
 OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
 """Types of the stack itself and of its providers for Azure."""
+ANY: Final = Expected(lambda _: "anything", lambda *_: True)
+NAMES: Final = frozenset({"notifications", "tags"})
+"""Inputs whose keys are names that the settings choose."""
 
 
-def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
-    """Return the rule that only known types and inputs are declared.
+@cache
+def reviewed() -> Table:
+    """Return what each input must be, by kind of resource and path.
 
-    Args:
-        rules: The other rules, whose tables hold the known inputs.
+    The file has the value that an input has in all stacks, or null. A path that ends with `?` may
+    be missing, and one that ends with `[]` is a list of objects.
     """
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    return {kind: dict(map(_row, rows.items())) for kind, rows in record.items()}
 
-    @cache
-    def known() -> Mapping[str, frozenset[str]]:
-        return _reviewed(rules)
 
-    def faults(resource: Resource, _settings: Settings) -> Iterator[str]:
-        if resource.type in OWN_TYPES or resource.type.startswith("platform:index:"):
-            return
-        if not resource.type.startswith("azure-native:"):
-            yield f"{resource.type} is a type of another provider, which no rule knows"
-            return
-        if resource.kind not in known():
-            yield f"{resource.kind} is a type that the platform does not declare"
-            return
-        for path in sorted(set(_paths(resource.inputs))):
-            parts = path.split(".")
-            above = {".".join(parts[: end + 1]) for end in range(len(parts))}
-            if not (above | {one.removesuffix("[]") for one in above}) & known()[resource.kind]:
+def _row(item: tuple[str, Any]) -> tuple[str, Expected]:
+    path, value = item
+    name = path.removesuffix("?").removesuffix("[]")
+    if path.endswith("?"):
+        return name, optional(ANY if value is None else exactly(value))
+    return name, ANYTHING if value is None else exactly(value)
+
+
+def paths(tree: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """Yield the path of every input. A list of texts or numbers is one input, and so is a mapping
+    whose keys are names; a list of objects has a path of its own, which ends with `[]`.
+    """
+    for key in tree:
+        path, value = f"{at}{key}", tree[key]
+        if isinstance(value, Mapping) and key not in NAMES and all(map(str.isalnum, value)):
+            yield from paths(value, f"{path}.")
+        elif _is_list(value) and any(isinstance(item, Mapping) for item in value):
+            yield f"{path}[]"
+            for item in value:
+                yield from paths(item, f"{path}[].")
+        elif value is not None and not (_is_list(value) and not value):
+            yield path
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def as_declared(rule: Rule, others: Sequence[Rule]) -> Rule:
+    """Return the rule on the inputs that were the same in all stacks, but for those that have a row
+    in the table of this rule or of another.
+    """
+    decided = extended(*(one.table for one in (rule, *others)))
+    record = {
+        kind: {path: row for path, row in rows.items() if path not in decided.get(kind, ())}
+        for kind, rows in reviewed().items()
+    }
+    return replace(rule, table=extended(record, rule.table))
+
+
+def _unknown(resource: Resource, _settings: Settings) -> Iterator[str]:
+    if resource.type in OWN_TYPES or resource.type.startswith("platform:index:"):
+        return
+    if not resource.type.startswith("azure-native:"):
+        yield f"{resource.type} is a type of another provider, which no rule knows"
+    elif resource.kind not in reviewed():
+        yield f"{resource.kind} is a type that the platform does not declare"
+    else:
+        for path in sorted(set(paths(resource.inputs))):
+            if path.removesuffix("[]") not in reviewed()[resource.kind]:
                 yield f"sets {path}, which the platform does not declare"
 
-    return ResourceRule(
-        "only-reviewed",
-        "The stack declares only the types and inputs that have been reviewed.",
-        "Remove it; or decide in a rule's table what it may be.",
-        faults,
-    )
 
-
-def _reviewed(rules: Sequence[Rule]) -> Mapping[str, frozenset[str]]:
-    """Return the paths of the inputs that rules and leaves know, by kind of resource."""
-    paths: dict[str, set[str]] = {}
-    for rule in rules:
-        for kind, inputs in rule.inputs.items():
-            decided = dict.fromkeys(inputs) | (dict(inputs) if isinstance(inputs, Mapping) else {})
-            paths.setdefault(kind, set()).update(
-                path for path, expected in decided.items() if expected is not PRESENT
-            )
-    for kind, more in ((k, v) for one in of_leaves() for k, v in one.reviewed.items()):
-        paths.setdefault(kind, set()).update(more.split())
-    shared = {"location", "resourceGroupName", "tags"}
-    return {kind: frozenset(inputs | shared) for kind, inputs in paths.items()}
-
-
-def _paths(tree: Any, at: str = "") -> Iterator[str]:
-    """Yield the path of every value, with `[]` for the items of a list."""
-    if isinstance(tree, Mapping):
-        for key in tree:
-            yield from _paths(tree[key], f"{at}.{key}" if at else key)
-    elif isinstance(tree, Sequence) and not isinstance(tree, str):
-        for item in tree:
-            yield from _paths(item, f"{at}[]")
-    elif tree is not None:
-        yield at
-
-
-def _zone_count(settings: Settings) -> int:
-    from_them = {zone for one in settings.endpoint_kinds.values() for zone in one.zones}
-    return len(from_them)
+ONLY_REVIEWED = Rule(
+    "only-reviewed",
+    "The stack declares only the types and inputs that have been reviewed.",
+    "Remove it; or record it with `make -C tools snapshots`, in a commit that says why.",
+    of_resource=_unknown,
+)
 
 
 def _counts(settings: Settings) -> dict[str, int]:
@@ -109,7 +125,7 @@ def _counts(settings: Settings) -> dict[str, int]:
     own_network = network.existing is None
     leaving = settings.nodes is None or any(one.leaves for one in settings.leaf_subnets.values())
     gateway = int(own_network and network.route_table is None and leaving)
-    zones = _zone_count(settings)
+    zones = len({zone for one in settings.endpoint_kinds.values() for zone in one.zones})
     skipped = {"default_storage": 2, "data_storage": 1, "vault": 1, "registry": 1}
     endpoints = sum(skipped.values()) + 1 - sum(skipped[k] for k in network.existing_endpoints)
     endpoints += len(settings.endpoint_kinds) - len(
@@ -160,11 +176,11 @@ def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
         yield None, f"declares the container {name} twice"
 
 
-COMPLETE = StackRule(
+COMPLETE = Rule(
     "complete",
     "Nothing that guards the stack is missing, and nothing is there that its settings do not ask "
     "for: accounts with soft delete and ageing, vault, endpoints with their zones and links, "
     "security groups, gateways and public addresses, logs.",
     "Restore the resource; to do without it, change the stack's settings.",
-    _complete,
+    of_stack=_complete,
 )

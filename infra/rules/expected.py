@@ -1,7 +1,7 @@
-"""Tables of what inputs must be: most rules are such a table, by kind of resource and path.
+"""What inputs must be: the rows of the rules' tables, by kind of resource and path.
 
-A path is dotted; `[]` stands for every item of a list, and `*` for every key of a mapping whose
-keys are names, such as tags.
+A path is dotted; `[]` stands for every item of a list. An input that no stack sets needs no row:
+`only-reviewed` refuses it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.catalog import resource_ids
 from infra.resources import Resource
-from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 
@@ -27,7 +26,9 @@ class Expected:
     """Whether the stack's settings ask for it; if not, the input must be left out."""
 
 
-Table = Mapping[str, Mapping[str, Expected]]
+Row = Expected | Callable[[Resource, Settings], Expected | None]
+"""What an input must be, or a function that returns it for one resource; None for any value."""
+Table = Mapping[str, Mapping[str, Row]]
 """What inputs must be, by kind of resource and path."""
 
 
@@ -37,6 +38,7 @@ def exactly(value: object) -> Expected:
 
 
 OFF, ON = exactly(value=False), exactly(value=True)
+ANYTHING = Expected(lambda _: "set", lambda given, _: bool(given) or isinstance(given, int | float))
 
 
 def one_of(*values: object) -> Expected:
@@ -68,32 +70,6 @@ def among(read: Callable[[Settings], Collection[str]], what: str) -> Expected:
     )
 
 
-def optional(expected: Expected) -> Expected:
-    """Expect it of an input that is set; Azure's default is as good."""
-    return replace(expected, required=False)
-
-
-PRESENT = Expected(lambda _: "set", lambda given, _: bool(given))
-"""Expect a list that is not empty; what its items hold, other paths say."""
-
-ANYTHING = Expected(lambda _: "set", lambda given, _: given not in ("", None))
-"""Expect any value."""
-
-
-def only_if(when: Callable[[Settings], bool], expected: Expected) -> Expected:
-    """Expect it where the settings ask for it, and nothing elsewhere."""
-    return replace(expected, when=when)
-
-
-UNSET = Expected(lambda _: "left out", lambda given, _: not given, required=False)
-"""An input that opens something, and that the platform never sets."""
-
-
-def log_workspace(settings: Settings) -> str:
-    existing = settings.monitoring.existing_log_workspace
-    return resource_ids.name(existing or settings.names.log_workspace)
-
-
 def by_name(*reads: Callable[[Settings], str]) -> Expected:
     """Expect the id of a resource by its name; of several, any."""
     return Expected(
@@ -102,29 +78,29 @@ def by_name(*reads: Callable[[Settings], str]) -> Expected:
     )
 
 
-def table_rule(name: str, description: str, remedy: str, table: Table) -> ResourceRule:
-    """Return the rule that every input of a table is as expected."""
-
-    def faults(resource: Resource, settings: Settings) -> Iterator[str]:
-        for path, expected in table.get(resource.kind, {}).items():
-            yield from violated(resource, path, expected, settings)
-
-    return ResourceRule(name, description, remedy, faults, table)
+def optional(expected: Expected) -> Expected:
+    """Expect it of an input that is set; Azure's default is as good."""
+    return replace(expected, required=False)
 
 
-def violated(
-    resource: Resource, path: str, expected: Expected, settings: Settings
-) -> Iterator[str]:
-    """Yield a fault for each value at the path that is not as expected."""
-    for exact, value in values_at(resource.inputs, path.split(".")):
-        if not expected.when(settings):
-            if value:
-                yield f"{exact} is {shown(value)} and must be left out"
-        elif value is None:
-            if expected.required:
-                yield f"{exact} is not set and must be {expected.text(settings)}"
-        elif not expected.holds(value, settings):
-            yield f"{exact} is {shown(value)} and must be {expected.text(settings)}"
+def only_if(when: Callable[[Settings], bool], expected: Expected) -> Expected:
+    """Expect it where the settings ask for it, and nothing elsewhere."""
+    return replace(expected, when=when)
+
+
+def violated(resource: Resource, rows: Mapping[str, Row], settings: Settings) -> Iterator[str]:
+    """Yield a fault for each input of a resource that is not as its row expects."""
+    for path, row in rows.items():
+        expected = row if isinstance(row, Expected) else row(resource, settings)
+        for exact, value in values_at(resource.inputs, path.split(".")) if expected else ():
+            if not expected.when(settings):
+                if value:
+                    yield f"{exact} is {shown(value)} and must be left out"
+            elif value is None:
+                if expected.required:
+                    yield f"{exact} is not set and must be {expected.text(settings)}"
+            elif not expected.holds(value, settings):
+                yield f"{exact} is {shown(value)} and must be {expected.text(settings)}"
 
 
 def values_at(tree: Any, keys: Sequence[str], at: str = "") -> Iterator[tuple[str, Any]]:
@@ -138,19 +114,12 @@ def values_at(tree: Any, keys: Sequence[str], at: str = "") -> Iterator[tuple[st
         return
     key, *deeper = keys
     name = key.removesuffix("[]")
-    found: list[tuple[str, Any]]
-    if name == "*":
-        found = [(f"{at}.{one}", value) for one, value in tree.items()]
+    value = tree.get(name) if isinstance(tree, Mapping) else None
+    if name == key:
+        yield from values_at(value, deeper, f"{at}.{name}")
     else:
-        found = [(f"{at}.{name}", tree.get(name) if isinstance(tree, Mapping) else None)]
-    if key.endswith("[]"):
-        found = [
-            (f"{part}[{index}]", item)
-            for part, items in found
-            for index, item in enumerate(items or ())
-        ]
-    for part, value in found:
-        yield from values_at(value, deeper, part)
+        for index, item in enumerate(value or ()):
+            yield from values_at(item, deeper, f"{at}.{name}[{index}]")
 
 
 def shown(setting: object) -> str:
@@ -163,16 +132,16 @@ def same(setting: object, expected: object) -> bool:
     if isinstance(setting, str) and isinstance(expected, str):
         return setting.lower() == expected.lower()
     if isinstance(expected, list | Mapping):
-        return _canonical(setting) == _canonical(expected)
+        return canonical(setting) == canonical(expected)
     return setting == expected and isinstance(setting, bool) == isinstance(expected, bool)
 
 
-def _canonical(tree: Any) -> str:
+def canonical(tree: Any) -> str:
     """Return a text that is equal for trees that differ in the order of keys and items only."""
     if isinstance(tree, Mapping):
-        return "{" + ",".join(f"{key}:{_canonical(tree[key])}" for key in sorted(tree)) + "}"
+        return "{" + ",".join(f"{key}:{canonical(tree[key])}" for key in sorted(tree)) + "}"
     if isinstance(tree, Sequence) and not isinstance(tree, str):
-        return "[" + ",".join(sorted(map(_canonical, tree))) + "]"
+        return "[" + ",".join(sorted(map(canonical, tree))) + "]"
     # The engine passes every number as one with a point.
     whole = isinstance(tree, float) and tree.is_integer()
     return repr(int(tree) if whole else tree).lower()

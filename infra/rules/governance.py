@@ -1,4 +1,4 @@
-"""Rules on tags, logs, locks, sizes and places: what holds for every resource of a kind."""
+"""Rules on tags, logs, locks and places: what holds for every resource of a kind."""
 
 import json
 import re
@@ -6,11 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from infra.resources import (
-    COMPUTE,
     CONTAINER,
-    GROUP,
-    IDENTITY,
-    INSIGHTS,
     LOGS,
     NETWORK,
     OWN_PROVIDER,
@@ -24,86 +20,33 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import (
-    exactly,
-    same,
-    shown,
-    violated,
-)
-from infra.rules.facts import Logging, added, of_leaves
-from infra.rules.invariants import named_in
-from infra.rules.rule import Faults, ResourceRule, StackRule, named
+from infra.rules.closed_world import reviewed
+from infra.rules.expected import same, shown
+from infra.rules.invariants import DIAGNOSTICS as DIAGNOSTIC
+from infra.rules.invariants import FILES, named_in
+from infra.rules.network import BASTION, PUBLIC_ADDRESS, SECURITY_GROUP
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 from infra.stack_config import PLACEHOLDERS
 
-_TAGGED = frozenset(
-    {
-        GROUP,
-        IDENTITY,
-        INSIGHTS,
-        LOGS,
-        NETWORK,
-        REGISTRY,
-        STORAGE,
-        VAULT,
-        WORKSPACE,
-        "machinelearningservices:Compute",
-        "network:FlowLog",
-        "network:NatGateway",
-        "network:NetworkSecurityGroup",
-        "network:PrivateEndpoint",
-        "network:PublicIPAddress",
-        "network:ServiceEndpointPolicy",
-        "privatedns:PrivateZone",
-        "privatedns:VirtualNetworkLink",
-    }
-)
-"""Types of the trunk whose resources carry tags."""
+ALL_LOGS: Final = {"allLogs"}
+WRITES: Final = {"StorageWrite", "StorageDelete"}
+READS: Final = {"StorageRead"}
 
-
-def tagged() -> frozenset[str]:
-    """Return all types whose resources carry tags."""
-    return _TAGGED.union(*(one.tagged for one in of_leaves()))
-
-
-ALL_LOGS = frozenset({"allLogs"})
-WRITES = frozenset({"StorageWrite", "StorageDelete"})
-READS = frozenset({"StorageRead"})
-
-_LOGGING: Mapping[str, Logging] = {
-    WORKSPACE: Logging(
-        "Microsoft.MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS
-    ),
-    VAULT: Logging("Microsoft.KeyVault/vaults", "vaultName", "", ALL_LOGS),
-    REGISTRY: Logging("Microsoft.ContainerRegistry/registries", "registryName", "", ALL_LOGS),
-    STORAGE: Logging(
-        "Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default", WRITES
-    ),
-    "storage:FileServiceProperties": Logging(
-        "Microsoft.Storage/storageAccounts",
-        "accountName",
-        "/fileServices/default",
-        WRITES,
-    ),
-    LOGS: Logging(
-        "Microsoft.OperationalInsights/workspaces", "workspaceName", "", frozenset({"audit"})
-    ),
-    NETWORK: Logging("Microsoft.Network/virtualNetworks", "virtualNetworkName", "", ALL_LOGS),
-    "network:NetworkSecurityGroup": Logging(
-        "Microsoft.Network/networkSecurityGroups",
-        "networkSecurityGroupName",
-        "",
-        ALL_LOGS,
-    ),
-    "network:PublicIPAddress": Logging(
-        "Microsoft.Network/publicIPAddresses",
-        "publicIpAddressName",
-        "",
-        ALL_LOGS,
-    ),
+LOGGING: Final[Mapping[str, tuple[str, str, str, set[str]]]] = {
+    WORKSPACE: ("MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS),
+    VAULT: ("KeyVault/vaults", "vaultName", "", ALL_LOGS),
+    REGISTRY: ("ContainerRegistry/registries", "registryName", "", ALL_LOGS),
+    STORAGE: ("Storage/storageAccounts", "accountName", "/blobServices/default", WRITES),
+    FILES: ("Storage/storageAccounts", "accountName", "/fileServices/default", WRITES),
+    LOGS: ("OperationalInsights/workspaces", "workspaceName", "", {"audit"}),
+    NETWORK: ("Network/virtualNetworks", "virtualNetworkName", "", ALL_LOGS),
+    SECURITY_GROUP: ("Network/networkSecurityGroups", "networkSecurityGroupName", "", ALL_LOGS),
+    PUBLIC_ADDRESS: ("Network/publicIPAddresses", "publicIpAddressName", "", ALL_LOGS),
+    BASTION: ("Network/bastionHosts", "bastionHostName", "", ALL_LOGS),
 }
-"""Services of the trunk that write resource logs."""
-DIAGNOSTIC = "monitor:DiagnosticSetting"
+"""Services that log, by kind: type in Azure, input with the name, path of the part that logs, and
+the categories that must be collected."""
 LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
 
 WHOLE_GROUP = re.compile(
@@ -114,7 +57,7 @@ WHOLE_GROUP = re.compile(
 
 
 def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
-    if resource.kind not in tagged():
+    if "tags" not in reviewed().get(resource.kind, {}):
         return
     wanted = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
     given = input_at(resource, "tags")
@@ -124,12 +67,12 @@ def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
         yield f"has not the stack's tag {', '.join(missing)}"
 
 
-REQUIRED_TAGS = ResourceRule(
+REQUIRED_TAGS = Rule(
     "required-tags",
     "Every resource that can have tags carries the stack's tags, which identify its owner and cost "
     "center.",
     "Pass the stack's tags when the resource is declared.",
-    _tags,
+    of_resource=_tags,
 )
 
 
@@ -142,24 +85,25 @@ def _diagnostics(resources: Sequence[Resource], settings: Settings) -> Faults:
             if log.get("enabled") and input_at(setting, "workspaceId")
         }
         logs.setdefault(str(input_at(setting, "resourceUri")).lower(), set()).update(enabled)
-    logging = {**_LOGGING, **added(lambda one: one.logs)}
-    for service in of_kind(resources, *logging):
-        its = logging[service.kind]
-        name = f"{input_at(service, its.name)}{its.part}"
-        sent = [enabled for uri, enabled in logs.items() if named(uri, its.provider, name)]
-        reads = its.wanted == WRITES and settings.monitoring.storage_reads
-        wanted = its.wanted | READS if reads else its.wanted
+    for service in of_kind(resources, *LOGGING):
+        provider, key, part, wanted = LOGGING[service.kind]
+        name = f"{input_at(service, key)}{part}"
+        sent = [
+            enabled for uri, enabled in logs.items() if named(uri, f"Microsoft.{provider}", name)
+        ]
+        if wanted == WRITES and settings.monitoring.storage_reads:
+            wanted = wanted | READS
         if not any(wanted <= enabled for enabled in sent):
             yield service, f"no diagnostic setting sends its {' and '.join(sorted(wanted))}"
 
 
-DIAGNOSTICS = StackRule(
+DIAGNOSTICS = Rule(
     "diagnostics",
     "Workspace, vault, registry, the blob service of every account, the log workspace, the "
     "network with its security groups, and what has a public address send their logs to the log "
     "workspace.",
     "Declare a DiagnosticSetting for this service.",
-    _diagnostics,
+    of_stack=_diagnostics,
 )
 
 
@@ -171,60 +115,14 @@ def _locks(resource: Resource, _settings: Settings) -> Iterator[str]:
         yield f"locks {scope or 'a group or subscription'}"
 
 
-NO_GROUP_LOCK = ResourceRule(
+NO_GROUP_LOCK = Rule(
     "no-group-lock",
     "No resource group, subscription or network is locked: Azure Machine Learning could then "
     "neither scale its clusters nor delete them.",
     "Lock individual resources by scope, or use Pulumi's protect option.",
-    _locks,
+    of_resource=_locks,
 )
 
-
-def _largest(resource: Resource, settings: Settings) -> Iterator[str]:
-    if resource.kind != COMPUTE:
-        return
-    for key, cluster in settings.clusters.items():
-        if input_at(resource, "computeName") != settings.cluster_name(key):
-            continue
-        for path, expected in (
-            ("properties.properties.vmSize", exactly(cluster.size)),
-            ("properties.properties.vmPriority", exactly(cluster.azure_priority)),
-            ("properties.properties.scaleSettings.maxNodeCount", exactly(cluster.max_nodes)),
-            (
-                "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown",
-                exactly(f"PT{cluster.idle_seconds_before_scale_down}S"),
-            ),
-        ):
-            yield from violated(resource, path, expected, settings)
-
-
-AS_BUDGETED = ResourceRule(
-    "clusters-as-set",
-    "Every cluster has the size, the priority, the nodes and the idle time of the stack's "
-    "settings, from which the budget was planned.",
-    "Change the stack's settings rather than the cluster.",
-    _largest,
-)
-
-
-def _purge(resource: Resource, settings: Settings) -> Iterator[str]:
-    if resource.kind != VAULT:
-        return
-    purge = input_at(resource, "properties.enablePurgeProtection")
-    if settings.protect and purge is not True:
-        yield f"properties.enablePurgeProtection is {shown(purge)} and must be true in production"
-    elif settings.vault.purge_protection and purge is not True:
-        yield f"properties.enablePurgeProtection is {shown(purge)} and must be true as set"
-    elif purge is False:
-        yield "properties.enablePurgeProtection is false, which Azure rejects once it was true"
-
-
-PURGE_PROTECTION = ResourceRule(
-    "purge-protection",
-    "In production a deleted vault cannot be purged before its retention period ends.",
-    "Set it to true, or omit it where a vault may be purged.",
-    _purge,
-)
 
 PROTECTED_KINDS = frozenset({STORAGE, CONTAINER, VAULT, "keyvault:Key", REGISTRY, LOGS, WORKSPACE})
 """Kinds whose deletion loses data, images, logs or the key to them."""
@@ -239,16 +137,18 @@ def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
         yield "Pulumi's protect option is off"
 
 
-PROTECTED = ResourceRule(
+PROTECTED = Rule(
     "protected",
     "In production Pulumi refuses to delete or replace storage and its containers, vault and key, "
     "registry, logs and workspace.",
     "Set protect in the resource's options.",
-    _protected,
+    of_resource=_protected,
 )
 
 ELSEWHERE: Final = frozenset({"network:FlowLog", "privatedns:VirtualNetworkLink"})
 """Kinds that Azure, or the owner of a hub, keeps in another group."""
+ABROAD: Final = frozenset({"containerregistry:Replication"})
+"""Kinds whose resources are in other regions, which the rule `no-copies-outside` holds."""
 
 
 def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
@@ -258,20 +158,20 @@ def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind in ELSEWHERE:
         group.append((settings.network.existing_dns_zones or "").rpartition("/")[2])
         group.append("NetworkWatcherRG")
-    abroad = any(resource.kind in one.abroad for one in of_leaves())
     for key, allowed in (("location", (settings.location, "global")), ("resourceGroupName", group)):
-        given = None if abroad and key == "location" else input_at(resource, key)
-        if given is not None and not any(same(given, one) for one in allowed):
+        given = input_at(resource, key)
+        abroad = key == "location" and resource.kind in ABROAD
+        if given is not None and not abroad and not any(same(given, one) for one in allowed):
             yield f"{key} is {shown(given)} and must be {shown(allowed[0])}"
     if resource.options.get("retainOnDelete"):
         yield "Pulumi's retainOnDelete option is on: a teardown would leave it, and its bill"
 
 
-IN_PLACE = ResourceRule(
+IN_PLACE = Rule(
     "in-place",
     "Every resource is in the stack's group and region, and goes when the stack goes.",
     "Restore it; deploy another stack for another group or region.",
-    _in_place,
+    of_resource=_in_place,
 )
 
 IGNORED: Final[Mapping[str, str]] = {
@@ -293,12 +193,12 @@ def _ignored(resource: Resource, settings: Settings) -> Iterator[str]:
             yield f"Pulumi's ignoreChanges option has {path}: a deployment would leave any value"
 
 
-NOTHING_IGNORED = ResourceRule(
+NOTHING_IGNORED = Rule(
     "nothing-ignored",
     "A deployment restores each input that was changed in Azure, but for names that hold data, "
     "what Azure derives, and the tags that the settings leave to others.",
     "Remove the input from ignoreChanges.",
-    _ignored,
+    of_resource=_ignored,
 )
 
 
@@ -316,11 +216,11 @@ def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
             yield f"{path} is {value}, which is not of the stack's group nor named in its settings"
 
 
-OWN_IDS = ResourceRule(
+OWN_IDS = Rule(
     "own-ids",
     "Every id that an input holds is of the stack's resource group, or named in its settings.",
     "Remove it; to use a resource that exists already, name it in the stack's settings.",
-    _ids,
+    of_resource=_ids,
 )
 
 
@@ -364,10 +264,10 @@ def _providers(resource: Resource, settings: Settings) -> Iterator[str]:
         yield f"has the provider {name}, which is not that of its subscription"
 
 
-OWN_SUBSCRIPTION = ResourceRule(
+OWN_SUBSCRIPTION = Rule(
     "own-subscription",
     "Every resource is deployed to the subscription and with the tenant of the stack's settings; "
     "only links in a hub's zones are in the hub's subscription.",
     "Restore the provider's subscriptionId and tenantId, and the resource's provider.",
-    _providers,
+    of_resource=_providers,
 )

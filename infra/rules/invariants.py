@@ -3,17 +3,17 @@
 Rules that compare several inputs or resources are in the other modules; extras add rows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any
 
+from infra.catalog import resource_ids
+from infra.naming import SubnetRole
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
     CONTAINER,
     DATASTORE,
-    GROUP,
-    IDENTITY,
     INSIGHTS,
     LOGS,
     NETWORK,
@@ -21,28 +21,28 @@ from infra.resources import (
     STORAGE,
     VAULT,
     WORKSPACE,
+    Resource,
 )
 from infra.rules.expected import (
     ANYTHING,
     OFF,
     ON,
-    PRESENT,
-    UNSET,
     Expected,
-    Table,
+    Row,
     among,
     as_set,
     by_name,
     exactly,
-    log_workspace,
     one_of,
     only_if,
     optional,
     shown,
-    table_rule,
 )
-from infra.rules.network import PRIVATE_ENDPOINT, is_network, zones_of
-from infra.settings import Settings
+from infra.rules.literals import SUBNET_OF_DUTY, ZONES
+from infra.rules.network import is_network, is_subnet
+from infra.rules.own_services import cluster_of
+from infra.rules.rule import Rule
+from infra.settings import ClusterSettings, Settings
 
 BLOBS = "storage:BlobServiceProperties"
 FILES = "storage:FileServiceProperties"
@@ -75,7 +75,17 @@ def _ages(name: str, prefixes: list[str], action: str, days: int) -> dict[str, o
     }
 
 
+def log_workspace(settings: Settings) -> str:
+    existing = settings.monitoring.existing_log_workspace
+    return resource_ids.name(existing or settings.names.log_workspace)
+
+
 HERE = as_set(lambda settings: settings.location)
+ZONE_REDUNDANT = as_set(lambda s: "Enabled" if s.registry.zone_redundant else "Disabled")
+
+
+def own_subnets(settings: Settings) -> bool:
+    return settings.nodes is None
 
 
 def _listed(settings: Settings) -> Sequence[str]:
@@ -102,7 +112,7 @@ QUERIED = {"publicNetworkAccessForQuery": as_set(_queried)}
 """Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
 endpoint. Nothing reports to Application Insights, so only an open platform lets reports in."""
 
-NO_PUBLIC_ENDPOINT = table_rule(
+NO_PUBLIC_ENDPOINT = Rule(
     "no-public-endpoint",
     "Workspace, registry, vault and storage are reachable through private endpoints only. In the "
     "allowlisted profile the workspace has a public endpoint with Entra sign-in, and storage is "
@@ -112,19 +122,15 @@ NO_PUBLIC_ENDPOINT = table_rule(
         CONTAINER: {"publicAccess": exactly("None")},
         WORKSPACE: {
             "publicNetworkAccess": as_set(lambda s: "Enabled" if s.public else "Disabled"),
-            "sharedPrivateLinkResources": UNSET,
         },
         VAULT: {
             "properties.publicNetworkAccess": exactly("Disabled"),
             "properties.networkAcls.defaultAction": exactly("Deny"),
             "properties.networkAcls.bypass": one_of("AzureServices", "None"),
-            "properties.networkAcls.ipRules": UNSET,
-            "properties.networkAcls.virtualNetworkRules": UNSET,
         },
         REGISTRY: {
             "publicNetworkAccess": exactly("Disabled"),
             "networkRuleBypassOptions": one_of("AzureServices", "None"),
-            "networkRuleSet": UNSET,
         },
         STORAGE: {
             "publicNetworkAccess": Expected(
@@ -136,15 +142,13 @@ NO_PUBLIC_ENDPOINT = table_rule(
             "networkRuleSet.ipRules[].iPAddressOrRange": optional(
                 among(_listed, "an address of allowed_addresses in the allowlisted profile")
             ),
-            "networkRuleSet.virtualNetworkRules": UNSET,
-            "networkRuleSet.resourceAccessRules": UNSET,
         },
         LOGS: {"publicNetworkAccessForIngestion": LOGGED, **QUERIED},
         INSIGHTS: {"publicNetworkAccessForIngestion": REPORTED, **QUERIED},
     },
 )
 
-NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
+NODES_WITHOUT_PUBLIC_ADDRESS = Rule(
     "nodes-without-public-address",
     "Cluster nodes and serverless computes have no public address and accept no SSH from outside.",
     "Set the properties when the cluster is created: Azure cannot change them later.",
@@ -160,7 +164,7 @@ NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
 
 def zones(settings: Settings) -> tuple[str, ...]:
     groups = [one.group for one in settings.endpoint_kinds.values()]
-    return tuple(sorted(frozenset().union(*(zones_of(group) for group in groups))))
+    return tuple(sorted(frozenset().union(*(ZONES[group] for group in groups))))
 
 
 def is_zone(id_: str, settings: Settings) -> bool:
@@ -188,7 +192,7 @@ def _peered(given: Sequence[Mapping[str, Any]], settings: Settings) -> bool:
     return len(found) == len(given) and sorted(found) == sorted(_peers(settings).items())
 
 
-OWN_NETWORK = table_rule(
+OWN_NETWORK = Rule(
     "own-network",
     "The network has the address range, the peers, their gateway and the DNS servers of the "
     "stack's settings, and private DNS zones serve this network and its peers only.",
@@ -204,7 +208,6 @@ OWN_NETWORK = table_rule(
             "dhcpOptions.dnsServers": only_if(
                 lambda s: bool(s.network.dns_servers), as_set(lambda s: list(s.network.dns_servers))
             ),
-            "subnets[].delegations": UNSET,
         },
         "privatedns:PrivateZone": {
             "privateZoneName": among(zones, "a zone of one of the stack's endpoints")
@@ -223,11 +226,10 @@ OWN_NETWORK = table_rule(
                 lambda given, s: is_zone(str(given), s),
             ),
         },
-        PRIVATE_ENDPOINT: {"manualPrivateLinkServiceConnections": UNSET},
     },
 )
 
-NO_KEYS = table_rule(
+NO_KEYS = Rule(
     "no-keys",
     "Every service authenticates callers by Entra ID only; shared keys, local users, passwords, "
     "anonymous access and access policies are off.",
@@ -245,16 +247,12 @@ NO_KEYS = table_rule(
         VAULT: {
             "properties.tenantId": as_set(lambda settings: settings.subscription.tenant),
             "properties.enableRbacAuthorization": ON,
-            "properties.accessPolicies": UNSET,
             "properties.enabledForDeployment": OFF,
             "properties.enabledForDiskEncryption": OFF,
             "properties.enabledForTemplateDeployment": OFF,
         },
         WORKSPACE: {"systemDatastoresAuthMode": exactly("Identity")},
-        COMPUTE: {
-            "properties.disableLocalAuth": ON,
-            "properties.properties.userAccountCredentials": UNSET,
-        },
+        COMPUTE: {"properties.disableLocalAuth": ON},
         DATASTORE: {
             "properties.credentials.credentialsType": exactly("None"),
             "properties.serviceDataAccessAuthIdentity": exactly("WorkspaceUserAssignedIdentity"),
@@ -264,7 +262,7 @@ NO_KEYS = table_rule(
     },
 )
 
-TLS = table_rule(
+TLS = Rule(
     "tls-1-2",
     "Storage accounts accept only HTTPS with TLS 1.2 or later, and datastores use HTTPS; no other "
     "service here offers a choice.",
@@ -275,14 +273,7 @@ TLS = table_rule(
     },
 )
 
-PRINCIPAL_TYPES = table_rule(
-    "principal-types",
-    "Every role assignment sets principalType.",
-    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
-    {ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")}},
-)
-
-ENCRYPTED = table_rule(
+ENCRYPTED = Rule(
     "encrypted",
     "Storage has infrastructure encryption in addition to service encryption, and services use no "
     "keys but those of the stack's settings.",
@@ -293,16 +284,11 @@ ENCRYPTED = table_rule(
             "encryption.keySource": exactly("Microsoft.Storage"),
             "encryption.services.blob.enabled": ON,
             "encryption.services.file.enabled": optional(ON),
-            "encryption.keyVaultProperties.keyVersion": UNSET,
-            "encryption.encryptionIdentity.encryptionUserAssignedIdentity": UNSET,
-            "identity.userAssignedIdentities": UNSET,
         },
-        REGISTRY: {"identity.userAssignedIdentities": UNSET},
-        WORKSPACE: {"encryption.identity.userAssignedIdentity": UNSET},
     },
 )
 
-RECOVERABLE = table_rule(
+RECOVERABLE = Rule(
     "recoverable",
     "What is deleted by mistake can be restored, and logs are kept, for the days of the stack's "
     "settings; only logs, code and results of jobs are deleted by age.",
@@ -341,7 +327,6 @@ RECOVERABLE = table_rule(
             "properties.softDeleteRetentionInDays": as_set(
                 lambda s: s.vault.soft_delete_retention_days
             ),
-            "properties.createMode": UNSET,
         },
         REGISTRY: {
             "policies.retentionPolicy.days": as_set(lambda s: s.registry.untagged_retention_days),
@@ -353,14 +338,14 @@ RECOVERABLE = table_rule(
     },
 )
 
-OWN_REGION = table_rule(
+OWN_REGION = Rule(
     "own-region",
     "Data, images, logs and nodes are in the region of the stack's settings.",
     "Deploy another stack for another region.",
     {kind: {"location": HERE} for kind in (STORAGE, REGISTRY, VAULT, WORKSPACE, LOGS, COMPUTE)},
 )
 
-NO_COPIES = table_rule(
+NO_COPIES = Rule(
     "no-copies-outside",
     "Data, images and logs stay in the stack: no replication to other tenants, no export from the "
     "registry, no copy of it in a region that the settings do not name, no foreign page that reads "
@@ -376,9 +361,6 @@ NO_COPIES = table_rule(
         BLOBS: {"cors.corsRules[].allowedOrigins": exactly(sorted(STUDIO))},
         DATASTORE: {"properties.endpoint": exactly("core.windows.net")},
         DIAGNOSTICS: {
-            "storageAccountId": UNSET,
-            "eventHubAuthorizationRuleId": UNSET,
-            "marketplacePartnerId": UNSET,
             "workspaceId": by_name(log_workspace),
         },
         WORKSPACE: {
@@ -394,7 +376,7 @@ NO_COPIES = table_rule(
     },
 )
 
-HIGH_BUSINESS_IMPACT = table_rule(
+HIGH_BUSINESS_IMPACT = Rule(
     "high-business-impact",
     "The workspace is marked high business impact: Microsoft collects less diagnostic data, and "
     "the nodes' scratch disks are encrypted and wiped.",
@@ -411,206 +393,124 @@ HIGH_BUSINESS_IMPACT = table_rule(
     },
 )
 
-CLUSTERS_REST_AT_ZERO = table_rule(
+CLUSTERS_REST_AT_ZERO = Rule(
     "clusters-rest-at-zero",
     "Every cluster scales down to zero nodes.",
     "Set minNodeCount to 0; an idle node is billed by the hour.",
     {COMPUTE: {"properties.properties.scaleSettings.minNodeCount": exactly(0)}},
 )
 
-DEFAULT: Final = exactly("default")
+
+def _as_set(read: Callable[[ClusterSettings], object]) -> Row:
+    """Expect what the settings say of the cluster; `identity-of-duty` refuses an unknown one."""
+
+    def row(resource: Resource, settings: Settings) -> Expected | None:
+        cluster = cluster_of(resource, settings)
+        return None if cluster is None else exactly(read(cluster))
+
+    return row
 
 
-def given(paths: str) -> dict[str, Expected]:
-    """Expect any value at each of some paths."""
-    return dict.fromkeys(paths.split(), ANYTHING)
-
-
-def elsewhere(paths: str) -> dict[str, Expected]:
-    """Know inputs that a rule on several inputs or resources decides on."""
-    return dict.fromkeys(paths.split(), optional(ANYTHING))
-
-
-TABLE: Final[Table] = {
-    ASSIGNMENT: {
-        **given("roleAssignmentName"),
-        **elsewhere("condition principalId roleDefinitionId scope"),
-        "conditionVersion": optional(exactly("2.0")),
-    },
-    CONTAINER: {"containerName": one_of("raw", "prepared", "results")},
-    COMPUTE: {
-        **given("computeName"),
-        **elsewhere(
-            "identity properties.properties.scaleSettings.maxNodeCount "
-            "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown "
-            "properties.properties.vmPriority properties.properties.vmSize"
-        ),
-        "properties.computeLocation": as_set(lambda s: s.location),
-        "properties.computeType": exactly("AmlCompute"),
-        "properties.properties.isolatedNetwork": OFF,
-        "properties.properties.osType": exactly("Linux"),
-        "properties.properties.subnet.id": only_if(lambda s: s.nodes is None, optional(ANYTHING)),
-    },
-    DATASTORE: {
-        **given("properties.resourceGroup"),
-        "name": one_of("training_data_raw", "training_data_prepared", "training_data_results"),
-        "properties.containerName": one_of("raw", "prepared", "results"),
-        "properties.datastoreType": exactly("AzureBlob"),
-        "properties.subscriptionId": among(
-            lambda s: (s.subscription.id, *(id_.split("/")[2] for id_ in named_in(s))),
-            "the stack's or that of a service in its settings",
-        ),
-    },
-    GROUP: {},
-    IDENTITY: given("resourceName"),
-    INSIGHTS: {
-        **given("resourceName"),
-        "applicationType": exactly("web"),
-        "flowType": exactly("Bluefield"),
-        "ingestionMode": exactly("LogAnalytics"),
-        "kind": exactly("web"),
-        "requestSource": exactly("rest"),
-    },
-    LOGS: {
-        **given("workspaceName"),
-        "features.enableLogAccessUsingOnlyResourcePermissions": ON,
-        "sku.name": exactly("PerGB2018"),
-    },
-    NETWORK: {
-        **given("virtualNetworkName virtualNetworkPeerings[].name"),
-        **elsewhere(
-            "virtualNetworkPeerings[].remoteVirtualNetwork.id "
-            "virtualNetworkPeerings[].useRemoteGateways subnets[].addressPrefix "
-            "subnets[].defaultOutboundAccess subnets[].name subnets[].natGateway.id "
-            "subnets[].networkSecurityGroup.id subnets[].privateEndpointNetworkPolicies "
-            "subnets[].routeTable.id subnets[].serviceEndpointPolicies "
-            "subnets[].serviceEndpoints"
-        ),
-        "addressSpace.addressPrefixes": PRESENT,
-        "subnets": PRESENT,
-        "enableDdosProtection": OFF,
-        "enableVmProtection": OFF,
-        "subnets[].privateLinkServiceNetworkPolicies": exactly("Disabled"),
-        "virtualNetworkPeerings[].allowForwardedTraffic": ON,
-        "virtualNetworkPeerings[].allowVirtualNetworkAccess": ON,
-    },
-    REGISTRY: {
-        **given("registryName"),
-        "dataEndpointEnabled": ON,
-        "policies.quarantinePolicy.status": exactly("disabled"),
-        "policies.retentionPolicy.status": exactly("enabled"),
-        "sku.name": exactly("Premium"),
-        "zoneRedundancy": as_set(lambda s: "Enabled" if s.registry.zone_redundant else "Disabled"),
-    },
-    STORAGE: {
-        **given("accountName"),
-        "accessTier": optional(exactly("Hot")),
-        "encryption.services.blob.keyType": exactly("Account"),
-        "encryption.services.file.keyType": optional(exactly("Account")),
-        "isHnsEnabled": OFF,
-        "kind": one_of("BlockBlobStorage", "StorageV2"),
-        "networkRuleSet.ipRules[].action": exactly("Allow"),
-        "sasPolicy.expirationAction": exactly("Log"),
-        "sku.name": among(
-            lambda s: (
-                f"Standard_{s.storage.default_redundancy}",
-                f"Premium_{s.storage.data_redundancy}",
+CLUSTERS_AS_SET = Rule(
+    "clusters-as-set",
+    "Every cluster has the size, the priority, the nodes and the idle time of the stack's "
+    "settings, from which the budget was planned.",
+    "Change the stack's settings rather than the cluster.",
+    {
+        COMPUTE: {
+            "properties.properties.vmSize": _as_set(lambda cluster: cluster.size),
+            "properties.properties.vmPriority": _as_set(lambda cluster: cluster.azure_priority),
+            "properties.properties.scaleSettings.maxNodeCount": _as_set(
+                lambda cluster: cluster.max_nodes
             ),
-            "of the redundancy of the stack's settings",
-        ),
+            "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": _as_set(
+                lambda cluster: f"PT{cluster.idle_seconds_before_scale_down}S"
+            ),
+        }
     },
-    VAULT: {
-        **given("vaultName"),
-        **elsewhere("properties.enablePurgeProtection"),
-        "properties.sku.family": exactly("A"),
-        "properties.sku.name": exactly("standard"),
-    },
-    WORKSPACE: {
-        **given("friendlyName workspaceName"),
-        **elsewhere("identity imageBuildCompute primaryUserAssignedIdentity"),
-        "kind": exactly("Default"),
-        "managedNetwork.enableNetworkMonitor": OFF,
-        "serverlessComputeSettings.serverlessComputeCustomSubnet": only_if(
-            lambda s: s.nodes is None, ANYTHING
-        ),
-        "sku": exactly({"name": "Basic", "tier": "Basic"}),
-    },
-    "monitor:DiagnosticSetting": {
-        **given("name resourceUri"),
-        **elsewhere("logs"),
-        "metrics[].category": optional(one_of("AllMetrics", "Transaction")),
-        "metrics[].enabled": optional(ON),
-    },
-    "network:FlowLog": {
-        **given("flowLogName targetResourceId"),
-        "format": exactly({"type": "JSON", "version": 2}),
-        "networkWatcherName": as_set(lambda s: f"NetworkWatcher_{s.location}"),
-    },
-    "network:NatGateway": {
-        **given("natGatewayName"),
-        **elsewhere("publicIpAddresses"),
-        "idleTimeoutInMinutes": exactly(10),
-        "sku.name": exactly("Standard"),
-    },
-    "network:NetworkSecurityGroup": {
-        **given(
-            "networkSecurityGroupName securityRules[].name securityRules[].priority "
-            "securityRules[].protocol"
-        ),
-        **elsewhere(
-            "securityRules[].access securityRules[].description "
-            "securityRules[].destinationAddressPrefix "
-            "securityRules[].destinationAddressPrefixes "
-            "securityRules[].destinationPortRange securityRules[].destinationPortRanges "
-            "securityRules[].direction securityRules[].sourceAddressPrefix "
-            "securityRules[].sourceAddressPrefixes"
-        ),
-        "securityRules[].sourcePortRange": exactly("*"),
-    },
-    "network:PrivateDnsZoneGroup": {
-        **given("privateDnsZoneConfigs[].name privateEndpointName"),
-        "privateDnsZoneConfigs": PRESENT,
-        "privateDnsZoneGroupName": DEFAULT,
-    },
-    "network:PrivateEndpoint": {
-        **given("customNetworkInterfaceName privateEndpointName"),
-        **elsewhere("privateLinkServiceConnections subnet"),
-    },
-    "network:PublicIPAddress": {
-        **given("publicIpAddressName"),
-        "publicIPAllocationMethod": exactly("Static"),
-        "sku.name": exactly("Standard"),
-    },
-    "network:ServiceEndpointPolicy": {
-        **given("serviceEndpointPolicyName"),
-        "serviceEndpointPolicyDefinitions": PRESENT,
-        "serviceEndpointPolicyDefinitions[].name": one_of("machine-learning", "own-accounts"),
-        "serviceEndpointPolicyDefinitions[].service": one_of("Global", "Microsoft.Storage"),
-    },
-    "privatedns:PrivateZone": {},
-    "privatedns:VirtualNetworkLink": given("virtualNetworkLinkName"),
-    "storage:BlobServiceProperties": {
-        "blobServicesName": DEFAULT,
-        "cors.corsRules[].allowedHeaders": exactly(["*"]),
-        "cors.corsRules[].allowedMethods": exactly(
-            ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST", "PATCH"]
-        ),
-        "cors.corsRules[].exposedHeaders": exactly(["*"]),
-        "cors.corsRules[].maxAgeInSeconds": exactly(1800),
-        "isVersioningEnabled": OFF,
-    },
-    "storage:FileServiceProperties": {"fileServicesName": DEFAULT},
-    "storage:ManagementPolicy": {"managementPolicyName": DEFAULT},
-}
-"""What no rule on security, data or cost decides on, of the trunk. `given` and
-`elsewhere` state that an input is known, and leave its value to other rules."""
+)
 
-AS_DECLARED = table_rule(
+
+def in_subnet(role: SubnetRole) -> Expected:
+    """Expect the id of a subnet of the stack."""
+    return Expected(lambda _: f"the {role} subnet", lambda given, s: is_subnet(str(given), role, s))
+
+
+def _of_nodes(resource: Resource, settings: Settings) -> Expected | None:
+    if settings.nodes is not None:
+        return None
+    cluster = cluster_of(resource, settings)
+    return in_subnet(SUBNET_OF_DUTY[cluster.duty] if cluster else "training")
+
+
+NODES_IN_THEIR_SUBNET = Rule(
+    "nodes-in-their-subnet",
+    "Nodes that build images are in the build subnet, which reaches the internet, and all others "
+    "in the training subnet, which does not; other machines are in their own.",
+    "Set the subnet when the cluster is created: Azure cannot change it later.",
+    {
+        COMPUTE: {"properties.properties.subnet.id": _of_nodes},
+        WORKSPACE: {"serverlessComputeSettings.serverlessComputeCustomSubnet": _of_nodes},
+    },
+)
+
+PURGE_PROTECTION = Rule(
+    "purge-protection",
+    "In production a deleted vault cannot be purged before its retention period ends.",
+    "Set it to true, or omit it where a vault may be purged.",
+    {
+        VAULT: {
+            "properties.enablePurgeProtection": lambda _, s: (
+                ON if s.protect or s.vault.purge_protection else optional(ON)
+            )
+        }
+    },
+)
+
+AS_DECLARED = Rule(
     "as-declared",
     "Tiers, kinds, formats and switches are those that the platform was reviewed with.",
-    "Restore the input; or change the table of this rule, in a commit that says why.",
-    TABLE,
+    "Restore the input; or record it with `make -C tools snapshots`, in a commit that says why.",
+    {
+        ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")},
+        CONTAINER: {"containerName": one_of("raw", "prepared", "results")},
+        COMPUTE: {
+            "properties.computeLocation": HERE,
+            "properties.properties.subnet.id": only_if(own_subnets, optional(ANYTHING)),
+        },
+        DATASTORE: {
+            "name": one_of(*(f"training_data_{one}" for one in ("raw", "prepared", "results"))),
+            "properties.containerName": one_of("raw", "prepared", "results"),
+            "properties.subscriptionId": among(
+                lambda s: (s.subscription.id, *(id_.split("/")[2] for id_ in named_in(s))),
+                "the stack's or that of a service in its settings",
+            ),
+        },
+        REGISTRY: {"zoneRedundancy": ZONE_REDUNDANT},
+        STORAGE: {
+            "kind": one_of("BlockBlobStorage", "StorageV2"),
+            "sku.name": among(
+                lambda s: (
+                    f"Standard_{s.storage.default_redundancy}",
+                    f"Premium_{s.storage.data_redundancy}",
+                ),
+                "of the redundancy of the stack's settings",
+            ),
+        },
+        WORKSPACE: {
+            "serverlessComputeSettings.serverlessComputeCustomSubnet": only_if(
+                own_subnets, ANYTHING
+            ),
+        },
+        DIAGNOSTICS: {"metrics[].category": optional(one_of("AllMetrics", "Transaction"))},
+        FLOW_LOG: {"networkWatcherName": as_set(lambda s: f"NetworkWatcher_{s.location}")},
+        "network:ServiceEndpointPolicy": {
+            "serviceEndpointPolicyDefinitions[].name": one_of("machine-learning", "own-accounts"),
+            "serviceEndpointPolicyDefinitions[].service": one_of("Global", "Microsoft.Storage"),
+        },
+    },
 )
+"""`closed_world.as_declared` adds the inputs that are the same in all stacks."""
 
 
 def named_in(tree: Any) -> Iterator[str]:

@@ -27,6 +27,8 @@ ROLES: Final[Mapping[str, str]] = {
 }
 """Names of the roles that may be assigned, by GUID (Azure, "Azure built-in roles"). None of them
 allows its holder to assign roles."""
+OWN_ROLE: Final = "data scientist of the stack"
+"""Name of the role that a stack defines in the place of AzureML Data Scientist."""
 
 _BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 _READ: Final = f"ActionMatches{{'{_BLOBS}/read'}} AND NOT SubOperationMatches{{'Blob.List'}}"
@@ -48,7 +50,7 @@ WRITES_JOB_OUTPUTS: Final = f"(({_WRITES}) OR ({_PATH} StringStartsWith 'azureml
 IDENTITY_OF_DUTY: Final = {"train": "training", "prepare": "preparation", "build": "build"}
 SUBNET_OF_DUTY: Final = {"train": "training", "prepare": "training", "build": "build"}
 """Only image builds may reach the internet."""
-IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving")
+IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving", "encryption")
 
 ZONES: Final[Mapping[str, frozenset[str]]] = {
     "amlworkspace": frozenset({"privatelink.api.azureml.ms", "privatelink.notebooks.azure.net"}),
@@ -56,6 +58,15 @@ ZONES: Final[Mapping[str, frozenset[str]]] = {
     "blob": frozenset({"privatelink.blob.core.windows.net"}),
     "file": frozenset({"privatelink.file.core.windows.net"}),
     "vault": frozenset({"privatelink.vaultcore.azure.net"}),
+    "azuremonitor": frozenset(
+        {
+            "privatelink.monitor.azure.com",
+            "privatelink.oms.opinsights.azure.com",
+            "privatelink.ods.opinsights.azure.com",
+            "privatelink.agentsvc.azure-automation.net",
+            "privatelink.blob.core.windows.net",
+        }
+    ),
 }
 """Zones in which the names of a sub-resource are recorded (Azure Private Link, "Private DNS zone
 values")."""

@@ -7,7 +7,6 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
 from infra.resources import (
-    COMPUTE,
     NETWORK,
     REGISTRY,
     STORAGE,
@@ -20,14 +19,16 @@ from infra.resources import (
     texts_at,
 )
 from infra.rules.expected import values_at
-from infra.rules.facts import Allowed, Traffic, added
-from infra.rules.literals import SUBNET_OF_DUTY, ZONES
+from infra.rules.facts import Allowed, Traffic, of_leaves
+from infra.rules.literals import ZONES
 from infra.rules.own_services import targets
-from infra.rules.rule import Faults, ResourceRule, StackRule, named
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
 PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"
+PUBLIC_ADDRESS: Final = "network:PublicIPAddress"
+BASTION: Final = "network:BastionHost"
 HTTPS: Final = frozenset({"443"})
 WEB: Final = frozenset({"80", "443"})
 
@@ -101,12 +102,12 @@ def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> 
         yield f"must have privateEndpointNetworkPolicies {wanted}"
 
 
-CLOSED_SUBNETS = ResourceRule(
+CLOSED_SUBNETS = Rule(
     "closed-subnets",
     "Every subnet has the range, the security group and the way out that are planned for it, no "
     "default outbound access, and reaches only the stack's own accounts through service endpoints.",
     "Restore the subnet; set defaultOutboundAccess to false when a subnet is created.",
-    _subnets,
+    of_resource=_subnets,
 )
 
 
@@ -157,7 +158,7 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
 
 def _traffic(role: SubnetRole) -> Traffic:
     """Return the traffic of a leaf's subnet; none for those of the trunk."""
-    return added(lambda one: one.traffic).get(role, Traffic())
+    return next((one.traffic[role] for one in of_leaves() if role in one.traffic), Traffic())
 
 
 def _ports(
@@ -235,47 +236,14 @@ def _refers(reference: object, name: str) -> bool:
     return resource_ids.name(str(id_)).lower() == name.lower()
 
 
-CLOSED_NETWORK_RULES = ResourceRule(
+CLOSED_NETWORK_RULES = Rule(
     "closed-network-rules",
     "Machines exchange traffic with their own subnet, the private endpoints and the service tags "
     "of Azure Machine Learning only, each on its ports; only those subnets reach the internet "
     "that need it, and a subnet for which Azure demands rules has these. Whatever no rule allows "
     "is denied in both directions.",
     "Narrow the rule, and end with a rule that denies everything.",
-    _security_rules,
-)
-
-
-def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
-    wanted: dict[str, SubnetRole] = {}
-    if resource.kind == COMPUTE and settings.nodes is None:
-        subnets = {
-            settings.cluster_name(key): SUBNET_OF_DUTY[cluster.duty]
-            for key, cluster in settings.clusters.items()
-        }
-        subnet = subnets.get(str(input_at(resource, "computeName")), "training")
-        wanted["properties.properties.subnet.id"] = subnet
-    elif resource.kind == WORKSPACE and settings.nodes is None:
-        wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
-    planned = added(lambda one: one.subnets)
-    if resource.kind in {kind for kind, _ in planned}:
-        if (resource.kind, resource.name) not in planned:
-            yield "is not one that the settings plan a subnet for"
-            return
-        path, role = planned[resource.kind, resource.name]
-        wanted[path] = role
-    for path, role in wanted.items():
-        for exact, id_ in values_at(resource.inputs, path.split(".")):
-            if not is_subnet(str(id_), role, settings):
-                yield f"{exact} is {id_}, which is not the {role} subnet"
-
-
-NODES_IN_THEIR_SUBNET = ResourceRule(
-    "nodes-in-their-subnet",
-    "Nodes that build images are in the build subnet, which reaches the internet, and all others "
-    "in the training subnet, which does not; other machines are in their own.",
-    "Set the subnet when the cluster is created: Azure cannot change it later.",
-    _nodes,
+    of_resource=_security_rules,
 )
 
 
@@ -295,25 +263,31 @@ def is_network(id_: str, settings: Settings) -> bool:
     return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
 
 
+MAY_BE_PUBLIC: Final = {
+    "network:NatGateway": "publicIpAddresses[].id",
+    BASTION: "ipConfigurations[].publicIPAddress.id",
+}
+"""Kinds that may have public addresses, and where these are named."""
+
+
 def _addresses(resources: Sequence[Resource], _settings: Settings) -> Faults:
-    paths = {"network:NatGateway": "publicIpAddresses[].id", **added(lambda one: one.addresses)}
     used_ids = [
         str(id_)
-        for resource in of_kind(resources, *paths)
-        for _, id_ in values_at(resource.inputs, paths[resource.kind].split("."))
+        for resource in of_kind(resources, *MAY_BE_PUBLIC)
+        for _, id_ in values_at(resource.inputs, MAY_BE_PUBLIC[resource.kind].split("."))
     ]
-    for address in of_kind(resources, "network:PublicIPAddress"):
+    for address in of_kind(resources, PUBLIC_ADDRESS):
         name = str(input_at(address, "publicIpAddressName"))
         if not any(named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in used_ids):
             yield address, "is a public address that belongs to nothing that may have one"
 
 
-NO_PUBLIC_ADDRESS = StackRule(
+NO_PUBLIC_ADDRESS = Rule(
     "no-public-address",
     "Only NAT gateways, which allow outbound traffic only, and what is there to be reached from "
     "outside have public addresses.",
     "Remove it; reach the network through peering, or from a machine inside it.",
-    _addresses,
+    of_stack=_addresses,
 )
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -322,6 +296,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "vault": ("vault",),
     "registry": ("registry",),
     "workspace": ("amlworkspace",),
+    "monitor": ("azuremonitor",),
 }
 """Sub-resources of each service that have a private endpoint."""
 
@@ -330,15 +305,13 @@ NAME_INPUTS: Final = {
     REGISTRY: "registryName",
     STORAGE: "accountName",
     WORKSPACE: "workspaceName",
+    "monitor:PrivateLinkScope": "scopeName",
 }
 """Services with private endpoints, and the inputs with their names."""
 
 
 def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = targets(resources, settings)
-    more = added(lambda one: one.endpoints)
-    groups = {**GROUPS, **{label: parts for label, (_, _, parts) in more.items()}}
-    name_inputs = {**NAME_INPUTS, **{kind: name for kind, name, _ in more.values()}}
     reached: set[tuple[str, str]] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         if not is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
@@ -348,30 +321,25 @@ def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
             id_ = str(connection.get("privateLinkServiceId"))
             label = next((one for one, target in services if named(id_, *target)), "")
             for group in connection.get("groupIds") or ("",):
-                if group in groups.get(label, ()):
+                if group in GROUPS.get(label, ()):
                     reached.add((label, group))
                 else:
                     yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
-    for service in of_kind(resources, *name_inputs):
-        name = str(input_at(service, name_inputs[service.kind])).lower()
+    for service in of_kind(resources, *NAME_INPUTS):
+        name = str(input_at(service, NAME_INPUTS[service.kind])).lower()
         label = next((one for one, (_, known) in services if known.lower() == name), "")
-        for group in groups.get(label, ()):
+        for group in GROUPS.get(label, ()):
             if (label, group) not in reached:
                 yield service, f"has no private endpoint for {group}"
 
 
-PRIVATE_ENDPOINTS = StackRule(
+PRIVATE_ENDPOINTS = Rule(
     "private-endpoints",
     "Every service has its private endpoints in their own subnet, and no endpoint leads out of the "
     "stack.",
     "Restore the endpoint, or remove the one that leads elsewhere.",
-    _endpoints,
+    of_stack=_endpoints,
 )
-
-
-def zones_of(group: str) -> frozenset[str]:
-    """Return the zones in which the names of a sub-resource are recorded."""
-    return {**ZONES, **added(lambda one: one.zones)}.get(group, frozenset())
 
 
 def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
@@ -386,15 +354,15 @@ def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
         name = str(input_at(endpoint, "privateEndpointName")).lower()
         wanted: set[str] = set()
         for connection in entries_at(endpoint, "privateLinkServiceConnections"):
-            wanted.update(*(zones_of(group) for group in connection.get("groupIds") or ()))
+            wanted.update(*(ZONES.get(group, ()) for group in connection.get("groupIds") or ()))
         if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
             yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
 
 
-RESOLVED = StackRule(
+RESOLVED = Rule(
     "private-names",
     "The names of every private endpoint are recorded in the zones of its kind, so that no client "
     "is led to a public address.",
     "Restore the endpoint's zone group.",
-    _resolved,
+    of_stack=_resolved,
 )

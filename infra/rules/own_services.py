@@ -21,9 +21,9 @@ from infra.resources import (
     of_kind,
 )
 from infra.rules.expected import same, shown, values_at
-from infra.rules.facts import added, extended
-from infra.rules.rule import Faults, StackRule
-from infra.settings import Settings
+from infra.rules.facts import extended, of_leaves
+from infra.rules.rule import Faults, Rule
+from infra.settings import ClusterSettings, Settings
 
 Targets = Sequence[tuple[str, tuple[str, str]]]
 """Services of a stack: label, Azure type and name."""
@@ -51,7 +51,7 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 def references() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the references of the trunk and of the leaves."""
-    return extended(_REFERENCES, lambda one: one.references)
+    return extended(_REFERENCES, *(one.references for one in of_leaves()))
 
 
 REQUIRED: Final = frozenset(
@@ -91,12 +91,19 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        *added(lambda one: one.services(settings)).items(),
+        *(row for one in of_leaves() for row in one.services(settings).items()),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")
         ),
     ]
+
+
+def cluster_of(resource: Resource, settings: Settings) -> ClusterSettings | None:
+    """Return the settings of a cluster by its name; None if the settings name no such cluster."""
+    name = input_at(resource, "computeName")
+    names = {settings.cluster_name(key): cluster for key, cluster in settings.clusters.items()}
+    return names.get(str(name))
 
 
 def _references(resources: Sequence[Resource], settings: Settings) -> Faults:
@@ -129,12 +136,12 @@ def _containers(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield resource, f"leads to the container {container}"
 
 
-OWN_CONTAINERS = StackRule(
+OWN_CONTAINERS = Rule(
     "own-containers",
     "Every container is in its account, and every datastore leads to the container that it is "
     "named after: results never lie among training data, which training may only read.",
     "Restore container, account and name.",
-    _containers,
+    of_stack=_containers,
 )
 
 
@@ -147,11 +154,10 @@ def _name(value: object) -> str:
     return resource_ids.name(text) if "/providers/" in text or "/" not in text else text
 
 
-OWN_SERVICES = StackRule(
+OWN_SERVICES = Rule(
     "own-services",
     "Workspace, datastores, containers, encryption and the storage policy of the network refer to "
     "the stack's own services.",
     "Restore it; to use a service that exists already, name it in the stack's settings.",
-    _references,
-    references(),
+    of_stack=_references,
 )

@@ -1,9 +1,10 @@
 """Rules and violations. Pure: they read declared resources and the settings of their stack."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from infra.resources import Resource
+from infra.rules.expected import Table, violated
 from infra.settings import Settings
 
 Faults = Iterator[tuple[Resource | None, str]]
@@ -22,46 +23,35 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class ResourceRule:
-    """A rule that can be checked on one resource, and so before it is created."""
+class Rule:
+    """What must hold of inputs, of single resources, or of a whole stack."""
 
     name: str
     description: str
     remedy: str
-    faults: Callable[[Resource, Settings], Iterator[str]]
-    """Function that yields what is wrong with a resource; nothing if the rule does not apply to
-    it."""
-    inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Paths of the inputs that the rule decides on, by kind of resource."""
+    table: Table = field(default_factory=dict)
+    """What inputs must be."""
+    of_resource: Callable[[Resource, Settings], Iterator[str]] | None = None
+    """Function that yields what else is wrong with a resource."""
+    of_stack: Callable[[Sequence[Resource], Settings], Faults] | None = None
+    """Function that yields what is wrong when all resources are known. A rule without it is checked
+    on each resource before Azure creates it."""
 
     def check(self, resources: Sequence[Resource], settings: Settings) -> Iterator[Violation]:
+        """Yield every violation in some resources."""
         for resource in resources:
-            for fault in self.faults(resource, settings):
-                yield violation(self, resource, fault)
+            for fault in violated(resource, self.table.get(resource.kind, {}), settings):
+                yield self._violation(resource, fault)
+            if self.of_resource is not None:
+                for fault in self.of_resource(resource, settings):
+                    yield self._violation(resource, fault)
+        if self.of_stack is not None:
+            for faulty, fault in self.of_stack(resources, settings):
+                yield self._violation(faulty, fault)
 
-
-@dataclass(frozen=True)
-class StackRule:
-    """A rule about several resources, checked when all of them are known."""
-
-    name: str
-    description: str
-    remedy: str
-    faults: Callable[[Sequence[Resource], Settings], Faults]
-    inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Paths of the inputs that the rule decides on, by kind of resource."""
-
-    def check(self, resources: Sequence[Resource], settings: Settings) -> Iterator[Violation]:
-        for resource, fault in self.faults(resources, settings):
-            yield violation(self, resource, fault)
-
-
-Rule = ResourceRule | StackRule
-
-
-def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
-    subject = f"{resource.name} ({resource.kind})" if resource else "the stack"
-    return Violation(rule.name, resource, f"{subject}: {fault}. {rule.remedy}")
+    def _violation(self, resource: Resource | None, fault: str) -> Violation:
+        subject = f"{resource.name} ({resource.kind})" if resource else "the stack"
+        return Violation(self.name, resource, f"{subject}: {fault}. {self.remedy}")
 
 
 def named(identifier: object, provider: str, name: str) -> bool:

@@ -71,14 +71,14 @@ NOT_COVERED = (
 
 NAMES_LEFT = {
     "common": 0,
-    "environments": 47,
+    "environments": 0,
     "infra": 328,
     "jobs": 694,
     "rehearsal": 0,
     "serving": 0,
-    "tests": 3378,
+    "tests": 3377,
     "tools": 15,
-    "trainer": 1256,
+    "trainer": 290,
 }
 """How often names that do not say which thing they hold are left in a package; never more."""
 

@@ -126,7 +126,7 @@ def words(source: str, *, messages: bool) -> Words:
                 docstrings.add(constant)
                 prose.append((constant.lineno, text))
             case ast.JoinedStr(values=parts) if messages:
-                docstrings.update(parts)
+                docstrings.update(part for part in parts if isinstance(part, ast.Constant))
                 text = "".join(
                     str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts
                 )
@@ -158,7 +158,7 @@ def _named(source: str) -> bool:
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
     """Yield comments, those of consecutive lines as one text, each with its first line."""
-    start, lines = 0, []
+    start, lines = 0, list[str]()
     if not _SUSPECT.search(_plain("\n".join(re.findall(r"# ?(.*)", source)))):
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
-from trainer.data.imbalance.sampling import Choice, sampling
+from trainer.data.imbalance.sampling import Selection, sampling
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
@@ -102,7 +102,7 @@ def unreadable(error: Exception) -> str | None:
 def _records(
     source: Source,
     streams: Sequence[Callable[[], Iterator[Window]]],
-    choose: Choice | None = None,
+    choose: Selection | None = None,
 ) -> tf.data.Dataset:
     """Return a data set of chunks of records, one from each stream of windows in turn.
 
@@ -136,7 +136,7 @@ def _records(
 class _WindowReader:
     """Reads windows by threads; after a permanent failure no more are begun."""
 
-    def __init__(self, source: Source, streams: int, choose: Choice | None) -> None:
+    def __init__(self, source: Source, streams: int, choose: Selection | None) -> None:
         """Args:
         source: Split to read.
         streams: Streams whose windows are read in turn.

@@ -69,7 +69,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenRun:
     """A run, and why it fits."""
 
     config: TrainConfig
@@ -85,7 +85,7 @@ def choose(
     weights: str | None = None,
     depth: int | None = None,
     mirror: bool | None = None,
-) -> Choice:
+) -> ChosenRun:
     """Choose the run for a data set of one class per image.
 
     Args:
@@ -131,7 +131,7 @@ def choose(
         reasons.append(f"random crops keep {PHOTOGRAPH_CROP:.0%} of a photograph or more")
         data = replace(data, min_crop_area=PHOTOGRAPH_CROP)
     config = replace(config, data=data, **more)
-    return Choice(fitted(config, facts.images, folder), tuple(reasons))
+    return ChosenRun(fitted(config, facts.images, folder), tuple(reasons))
 
 
 def fitted(config: TrainConfig, images: int, folder: str) -> TrainConfig:
@@ -157,24 +157,24 @@ def full_size(short: int | None) -> int:
     return _largest(FULL_SIZES, short or 0)
 
 
-def _small(facts: Facts, suggestion: Suggestion) -> Choice:
+def _small(facts: Facts, suggestion: Suggestion) -> ChosenRun:
     assert facts.short is not None
     config = small_run(suggestion.small, facts.short, 8)
     reason = (
         f"whole images of {config.model.image_size} pixels, as their median short side is below"
     )
-    return Choice(config, (f"{reason} {SMALL}",))
+    return ChosenRun(config, (f"{reason} {SMALL}",))
 
 
-def _on_gpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> Choice:
+def _on_gpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> ChosenRun:
     names = [names for least, names in suggestion.large if facts.images >= least][-1]
     config = PRESETS[names[0] if weights else names[-1]]
     size = full_size(facts.short)
     model = replace(config.model, image_size=size, weights=weights)
-    return Choice(replace(config, model=model), (f"{size} pixels, as there is a GPU",))
+    return ChosenRun(replace(config, model=model), (f"{size} pixels, as there is a GPU",))
 
 
-def _on_cpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> Choice:
+def _on_cpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> ChosenRun:
     config = PRESETS[suggestion.finetune if weights else suggestion.images]
     passes = PASSES
     if weights:
@@ -189,7 +189,7 @@ def _on_cpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> Choice
     model = replace(config.model, image_size=size, weights=weights)
     config = replace(config, epochs=epochs, model=model)
     images = plural(facts.images, "image")
-    return Choice(config, (f"{plural(epochs, 'epoch')} at {size} pixels fit {images} on a CPU",))
+    return ChosenRun(config, (f"{plural(epochs, 'epoch')} at {size} pixels fit {images} on a CPU",))
 
 
 def _mirroring(*, mirrored: bool, asked: bool) -> str:

@@ -68,7 +68,7 @@ class CodeChoice:
     code: OwnCode
     contents: Mapping[str, bytes] = field(repr=False)
     """Content of each file."""
-    kept: Path | None = None
+    folder: Path | None = None
     """Folder of a run that keeps the files; None if Python finds them."""
     changed: Sequence[str] = ()
     """Files that have changed since the run used them."""
@@ -88,7 +88,7 @@ class CodeChoice:
         if self.accepted:
             return [f"{names}: used as now, not as before (this changes the result of the run)"]
         return [
-            f"{names}: the network is built from the code that the run keeps in {self.kept};"
+            f"{names}: the network is built from the code that the run keeps in {self.folder};"
             " --accept-changed-code builds it from the present code"
         ]
 
@@ -97,7 +97,7 @@ class CodeChoice:
         loaded from others are loaded again.
         """
         package = package_of(self.builder)
-        import_from(package, self.kept, self.code.digest, anew=self.accepted)
+        import_from(package, self.folder, self.code.digest, anew=self.accepted)
 
     def keep(self, run: Path) -> None:
         """Write the files into a run folder, unless it has them.

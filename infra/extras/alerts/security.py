@@ -9,19 +9,10 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.rules.expected import (
-    ON,
-    PRESENT,
-    UNSET,
-    by_name,
-    exactly,
-    log_workspace,
-    one_of,
-    optional,
-    table_rule,
-)
+from infra.rules.expected import ON, by_name, exactly, one_of
 from infra.rules.facts import Facts
-from infra.rules.rule import Faults, StackRule, named
+from infra.rules.invariants import log_workspace
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
 ACTION_GROUP: Final = "monitor:ActionGroup"
@@ -109,15 +100,15 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
     )
 
 
-ALERTS = StackRule(
+ALERTS = Rule(
     "alerts",
     "Pre-empted nodes, idle nodes, failed jobs, unsupervised runs and a quota that is "
     "nearly used up are reported to the people of the stack's settings.",
     "Restore the alert; to change thresholds or people, change the stack's settings.",
-    _alerts,
+    of_stack=_alerts,
 )
 
-ALERTS_ON = table_rule(
+ALERTS_ON = Rule(
     "alerts-on",
     "Alert rules are enabled, and query the log workspace every quarter of an hour.",
     "Restore the input.",
@@ -126,27 +117,9 @@ ALERTS_ON = table_rule(
             "enabled": ON,
             "severity": one_of(2, 3, 4),
             "evaluationFrequency": exactly("PT15M"),
-            "windowSize": exactly("PT1H"),
-            "muteActionsDuration": UNSET,
-            "scopes": PRESENT,
             "scopes[]": by_name(log_workspace),
-            "autoMitigate": ON,
-            "skipQueryValidation": ON,
-            "overrideQueryTimeRange": optional(exactly("P2D")),
-            "criteria.allOf[].dimensions": optional(
-                exactly([{"name": "ClusterName", "operator": "Include", "values": ["*"]}])
-            ),
-            "criteria.allOf[].failingPeriods.numberOfEvaluationPeriods": exactly(1),
-            "criteria.allOf[].failingPeriods.minFailingPeriodsToAlert": exactly(1),
         },
     },
 )
 
-FACTS = Facts(
-    rules=(ALERTS, ALERTS_ON),
-    reviewed={
-        ACTION_GROUP: "actionGroupName emailReceivers enabled groupShortName",
-        ALERT: "actions.actionGroups criteria displayName ruleName",
-    },
-    tagged=frozenset({ACTION_GROUP, ALERT}),
-)
+FACTS = Facts(rules=(ALERTS, ALERTS_ON))

@@ -64,7 +64,7 @@ def _emails(settings: Settings) -> Iterator[str]:
         )
 
 
-def _beginnings(settings: Settings) -> tuple[Beginning, ...]:
+def _needs(settings: Settings) -> tuple[Beginning, ...]:
     own = settings.of(BudgetSettings)
     if not own.offered:
         return ()
@@ -78,7 +78,7 @@ LEAF: Final = Leaf(
         Check(("budget.emails",), _emails),
     ),
     names=(BUDGET,),
-    beginnings=_beginnings,
+    needs=_needs,
     declare="infra.extras.budget.component:declare",
     facts="infra.extras.budget.security:FACTS",
     types={"consumption:Budget": "{scope}/providers/Microsoft.Consumption/budgets/{budgetName}"},

@@ -5,19 +5,15 @@ from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
 from infra.resources import Resource, input_at, of_kind
-from infra.rules.expected import UNSET, Expected, as_set, exactly, violated
+from infra.rules.expected import Expected, as_set
 from infra.rules.facts import Facts
-from infra.rules.rule import Faults, StackRule
+from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"
-BUDGET_INPUTS = {
+BUDGET_INPUTS: Final = {
     "amount": as_set(lambda settings: settings.of(BudgetSettings).amount),
-    "category": exactly("Cost"),
-    "timeGrain": exactly("Monthly"),
     "timePeriod.startDate": as_set(lambda s: f"{s.of(BudgetSettings).start}T00:00:00Z"),
-    "timePeriod.endDate": UNSET,
-    "filter": UNSET,
     "scope": Expected(
         lambda s: f"the resource group {s.names.resource_group}",
         lambda given, s: (
@@ -40,9 +36,6 @@ def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
         *(("Forecasted", percent) for percent in own.forecast_percent),
     }
     for budget in budgets:
-        for path, expected in BUDGET_INPUTS.items():
-            for fault in violated(budget, path, expected, settings):
-                yield budget, fault
         reached = {
             (notification.get("thresholdType"), notification.get("threshold"))
             for _, notification in (input_at(budget, "notifications") or {}).items()
@@ -54,17 +47,13 @@ def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield budget, f"does not notify everybody at {percent:g} % of {kind.lower()} spending"
 
 
-BUDGET = StackRule(
+BUDGET = Rule(
     "budget-present",
     "The stack has the budget of its settings, which notifies the people in them of actual and of "
     "forecast spending.",
     "Declare one; to change amount, percentages or people, change the stack's settings.",
-    _budget,
+    {BUDGET_KIND: BUDGET_INPUTS},
+    of_stack=_budget,
 )
 
-FACTS = Facts(
-    rules=(BUDGET,),
-    reviewed={
-        BUDGET_KIND: "amount budgetName category notifications scope timeGrain timePeriod.startDate"
-    },
-)
+FACTS = Facts(rules=(BUDGET,))

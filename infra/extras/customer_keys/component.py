@@ -72,11 +72,9 @@ class EncryptionKey(Component):
 
 def encryption(
     settings: Settings, context: StackContext, vault: Service, identities: Identities
-) -> Encryption | None:
+) -> Encryption:
     """Return the encryption with a customer-managed key, declared in the vault or existing."""
     own = settings.of(EncryptionSettings)
-    if not own.customer_managed_keys:
-        return None
     key_vault = own.key_vault or vault.id
     in_identities = pulumi.ResourceOptions(parent=identities)
     granted: list[pulumi.Resource] = []

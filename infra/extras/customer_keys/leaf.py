@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from common.annotations import Pattern
-from infra.leaf import Check, Leaf, Needed
+from infra.leaf import Check, DataKeys, Leaf, Needed
 from infra.naming import Limit, Name
 from infra.setting_types import IdentityId, VaultId
 from infra.settings import Settings
@@ -45,14 +45,16 @@ class EncryptionSettings:
     Service Encryption User on the vault; None declares one."""
 
 
-def _declares_identity(settings: Settings) -> bool:
+def _encryption(settings: Settings) -> DataKeys | None:
     own = settings.of(EncryptionSettings)
-    return own.customer_managed_keys and own.identity is None
-
-
-def _assigned(settings: Settings) -> dict[str, str | None]:
-    own = settings.of(EncryptionSettings)
-    return {"encryption.key_vault": own.key_vault if own.identity is None else None}
+    if not own.customer_managed_keys:
+        return None
+    declares = own.identity is None
+    return DataKeys(
+        "infra.extras.customer_keys.component:encryption",
+        (IDENTITY,) if declares else (),
+        {"encryption.key_vault": own.key_vault} if declares else {},
+    )
 
 
 def _needs(settings: Settings) -> tuple[Needed, ...]:
@@ -129,10 +131,8 @@ LEAF: Final = Leaf(
     groups={"encryption": EncryptionSettings},
     checks=(Check(("encryption", "vault", "resource_group"), _keys),),
     names=(KEY,),
-    identities=lambda settings: (IDENTITY,) if _declares_identity(settings) else (),
-    assigned=_assigned,
+    encryption=_encryption,
     needs=_needs,
-    encryption="infra.extras.customer_keys.component:encryption",
     facts="infra.extras.customer_keys.security:FACTS",
     types={"keyvault:Key": "Microsoft.KeyVault/vaults/{vaultName}/keys/{keyName}"},
 )

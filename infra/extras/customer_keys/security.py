@@ -7,14 +7,11 @@ from infra.extras.customer_keys.leaf import IDENTITY, EncryptionSettings
 from infra.resources import REGISTRY, STORAGE, WORKSPACE
 from infra.rules.expected import (
     ANYTHING,
-    OFF,
     ON,
     Expected,
     as_set,
     exactly,
-    one_of,
     only_if,
-    optional,
 )
 from infra.rules.facts import Facts
 from infra.settings import Settings
@@ -94,23 +91,8 @@ FACTS = Facts(
                     lambda s: s.of(EncryptionSettings).service_side, ON
                 ),
             },
-            KEY_KIND: {
-                "properties.kty": one_of("RSA", "RSA-HSM"),
-                "properties.keySize": one_of(3072, 4096),
-                "properties.keyOps": exactly(["wrapKey", "unwrapKey"]),
-                "properties.attributes.exportable": optional(OFF),
-                "properties.rotationPolicy": exactly(
-                    {
-                        "lifetimeActions": [
-                            {"action": {"type": "rotate"}, "trigger": {"timeAfterCreate": "P1Y"}}
-                        ]
-                    }
-                ),
-                "keyName": ANYTHING,
-            },
         },
     },
-    tagged=frozenset({KEY_KIND}),
     counts=lambda settings: {
         KEY_KIND: int(_own(settings) and settings.of(EncryptionSettings).key_uri is None)
     },

@@ -59,9 +59,7 @@ def has_firewall(settings: Settings) -> bool:
     return is_managed(settings) and settings.of(ManagedNetworkSettings).firewall != "none"
 
 
-def _nodes(settings: Settings) -> Nodes | None:
-    if not is_managed(settings):
-        return None
+def _nodes(settings: Settings) -> Nodes:
     return Nodes("infra.extras.managed_network.component:nodes", builds=has_firewall(settings))
 
 
@@ -115,8 +113,7 @@ LEAF: Final = Leaf(
         Check(("managed_network", "profile", "network", "serving"), _confirmed),
         Check(("managed_network",), _hosts),
     ),
-    profiles=(PROFILE,),
-    nodes=_nodes,
+    nodes={PROFILE: _nodes},
     declare="infra.extras.managed_network.component:declare",
     facts="infra.extras.managed_network.security:FACTS",
     types={"machinelearningservices:ManagedNetworkSettingsRule": RULE_PATH},

@@ -13,15 +13,16 @@ from infra.resources import (
     of_kind,
     requirements,
 )
+from infra.rules.access import guid_of
 from infra.rules.expected import ON, as_set, exactly, only_if
 from infra.rules.facts import Facts
+from infra.rules.literals import ROLES
 from infra.rules.own_services import targets
-from infra.rules.rule import Faults, StackRule, named
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
 RULE: Final = "machinelearningservices:ManagedNetworkSettingsRule"
 APPROVER: Final = "Azure AI Enterprise Network Connection Approver"
-APPROVER_ID: Final = "b556d68e-0be0-4f35-a333-ad7ee1ce17ea"
 APPROVED_ON: Final = ("default", "data", "vault", "registry")
 """What the endpoints of a managed network lead to."""
 
@@ -74,24 +75,19 @@ def _approved(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield cluster, f"does not wait for {' and '.join(missing)}"
 
 
-APPROVED_OUTBOUND = StackRule(
+APPROVED_OUTBOUND = Rule(
     "approved-outbound",
     "Nodes in a managed network reach the training data through a private endpoint and the hosts "
     "of the settings, and nothing else; the rules are made one after the other, and before the "
     "clusters.",
     "Restore the rule; to let nodes reach another host, name it in managed_network.hosts.",
-    _approved,
-    {RULE: ("properties",)},
+    of_stack=_approved,
 )
 
 
 def _approves(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = dict(targets(resources, settings))
-    given = [
-        one
-        for one in of_kind(resources, ASSIGNMENT)
-        if str(input_at(one, "roleDefinitionId")).lower().endswith(APPROVER_ID)
-    ]
+    given = [one for one in of_kind(resources, ASSIGNMENT) if ROLES.get(guid_of(one)) == APPROVER]
     if not is_managed(settings):
         for one in given:
             yield one, f"gives {APPROVER}, but the stack has no managed network"
@@ -101,12 +97,12 @@ def _approves(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield None, f"no one approves the endpoint of the managed network to {label}"
 
 
-ENDPOINTS_APPROVED = StackRule(
+ENDPOINTS_APPROVED = Rule(
     "endpoints-approved",
     "The identity of a workspace with a managed network approves the network's endpoints on every "
     "service, and that of any other approves none.",
     "Restore the role assignment: without it an endpoint stays pending, and jobs fail.",
-    _approves,
+    of_stack=_approves,
 )
 
 FACTS = Facts(
@@ -125,7 +121,6 @@ FACTS = Facts(
             }
         }
     },
-    reviewed={RULE: "ruleName workspaceName"},
     counts=lambda settings: {
         RULE: (1 + len(settings.of(ManagedNetworkSettings).hosts) if is_managed(settings) else 0)
     },

@@ -1,11 +1,12 @@
 """Copies of the registry in other regions as a leaf: its settings, and the checks of these."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from infra.catalog import resource_ids
+from infra.catalog.dns_zones import ENDPOINTS, Endpoint
 from infra.leaf import Check, Leaf, Needed
 from infra.setting_types import Region
 from infra.settings import Settings
@@ -77,11 +78,16 @@ def _needs(settings: Settings) -> tuple[Needed, ...]:
     )
 
 
+def _endpoints(settings: Settings) -> Mapping[str, Endpoint]:
+    copies = len(settings.of(ReplicaSettings).replicas)
+    return {"registry": replace(ENDPOINTS["registry"], copies=copies)}
+
+
 LEAF: Final = Leaf(
     groups={"registry": ReplicaSettings},
     checks=(Check(("registry", "location"), _replicas),),
     needs=_needs,
-    endpoint_addresses=lambda settings: len(settings.of(ReplicaSettings).replicas),
+    endpoints=_endpoints,
     declare="infra.extras.replicas.component:declare",
     facts="infra.extras.replicas.security:FACTS",
     types={

@@ -3,8 +3,9 @@
 from typing import Final
 
 from infra.extras.replicas.leaf import ReplicaSettings
-from infra.rules.expected import ON, Expected, among, as_set
+from infra.rules.expected import Expected, among
 from infra.rules.facts import Facts
+from infra.rules.invariants import ZONE_REDUNDANT
 
 KIND: Final = "containerregistry:Replication"
 REGION: Final[Expected] = among(
@@ -14,17 +15,8 @@ REGION: Final[Expected] = among(
 FACTS = Facts(
     tables={
         "no-copies-outside": {KIND: {"location": REGION, "replicationName": REGION}},
-        "as-declared": {
-            KIND: {
-                "regionEndpointEnabled": ON,
-                "zoneRedundancy": as_set(
-                    lambda s: "Enabled" if s.registry.zone_redundant else "Disabled"
-                ),
-            }
-        },
+        "as-declared": {KIND: {"zoneRedundancy": ZONE_REDUNDANT}},
     },
-    abroad=frozenset({KIND}),
     counts=lambda settings: {KIND: len(settings.of(ReplicaSettings).replicas)},
     references={KIND: {"registryName": ("registry",)}},
-    tagged=frozenset({KIND}),
 )

@@ -5,14 +5,14 @@ from typing import Final
 
 from infra.extras.scientist_role.leaf import NAME, ScientistSettings
 from infra.resources import ASSIGNMENT, DEFINITION, Resource, input_at
-from infra.rules.expected import ANYTHING, PRESENT, as_set, table_rule
+from infra.rules.expected import as_set
 from infra.rules.facts import Facts
-from infra.rules.rule import ResourceRule
+from infra.rules.literals import OWN_ROLE
+from infra.rules.rule import Rule
 from infra.settings import Settings
 
 AZURES: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 """AzureML Data Scientist."""
-ROLE: Final = "data scientist of the stack"
 _IN: Final = "Microsoft.MachineLearningServices/workspaces"
 _ALLOWED: Final = ("read", "*/read", "*/action", "*/delete", "*/write")
 _EXCLUDED: Final = (
@@ -37,12 +37,6 @@ def _permissions(settings: Settings) -> list[Mapping[str, list[str]]]:
     ]
 
 
-def _own(settings: Settings) -> Mapping[str, str]:
-    if not _limited(settings):
-        return {}
-    return {settings.names.role_definition("data-scientist"): ROLE}
-
-
 def _wider(resource: Resource, settings: Settings) -> Iterator[str]:
     given = str(input_at(resource, "roleDefinitionId")).lower()
     if resource.kind == ASSIGNMENT and _limited(settings) and given.endswith(AZURES):
@@ -51,7 +45,7 @@ def _wider(resource: Resource, settings: Settings) -> Iterator[str]:
 
 FACTS = Facts(
     rules=(
-        table_rule(
+        Rule(
             "own-role",
             "The role that the stack defines allows work with its clusters, and neither the "
             "creation of computes nor a way out of the network.",
@@ -60,22 +54,18 @@ FACTS = Facts(
             {
                 DEFINITION: {
                     "permissions": as_set(_permissions),
-                    "assignableScopes": PRESENT,
-                    "assignableScopes[]": ANYTHING,
-                    "scope": ANYTHING,
-                    "roleDefinitionId": as_set(lambda s: next(iter(_own(s)), None)),
+                    "roleDefinitionId": as_set(lambda s: s.names.role_definition("data-scientist")),
                     "roleName": as_set(lambda s: NAME(s.names)),
                 }
             },
         ),
-        ResourceRule(
+        Rule(
             "scientists-limited",
             "With people.existing_clusters_only no group has the role AzureML Data Scientist.",
             "Assign the role that the stack defines.",
-            _wider,
+            of_resource=_wider,
         ),
     ),
     counts=lambda settings: {DEFINITION: int(_limited(settings) and settings.roles == "declared")},
-    roles=_own,
-    grants={"scientists": {("workspace", ROLE): None}},
+    grants={"scientists": {("workspace", OWN_ROLE): None}},
 )

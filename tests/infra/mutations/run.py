@@ -17,7 +17,6 @@ from typing import Final
 from infra.policies import pack
 from infra.render.render import render
 from infra.resources import Resource
-from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 from tests.infra.mutations.generate import ELSEWHERE, STRANGER, Mutation, mutations
 from tests.infra.mutations.survivors import HARMLESS
@@ -98,7 +97,7 @@ def _caught(mutation: Mutation, settings: Settings) -> str | None:
     new = [] if mutation.changed is None else [mutation.changed]
     for rule in pack.ALL:
         # Rules on single resources have passed the unchanged ones already.
-        seen = new if isinstance(rule, ResourceRule) else mutation.resources
+        seen = new if rule.of_stack is None else mutation.resources
         if any(rule.check(seen, settings)):
             return rule.name
     return None

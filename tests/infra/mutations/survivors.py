@@ -13,8 +13,6 @@ CLOSES: Final = "it closes more than the stack does"
 LOUD: Final = "something stops working, and says so"
 
 HARMLESS: Final[Mapping[str, str]] = {
-    r"\S+ resourceGroupName: .* removed": REFUSED,
-    r"\S+ location: .* removed": "the provider takes the region of the resource group",
     r"\S+ (\S+\.)?([a-z]\w*Name|name): .*( = '(other|9999).*|ame removed)": NAME,
     r"authorization:RoleAssignment roleDefinitionId: .* = 'other.*": "no role has such an id",
     r"machinelearningservices:Datastore properties.(resourceGroup|subscriptionId): .*": (
@@ -22,27 +20,15 @@ HARMLESS: Final[Mapping[str, str]] = {
     ),
     r"authorization:RoleAssignment: .* removed": LOUD,
     r"authorization:RoleAssignment conditionVersion: .* removed": REFUSED,
-    r"compute:VirtualMachineExtension (autoUpgradeMinorVersion|typeHandlerVersion): .*": (
-        "publisher and type are held; Azure chooses the version"
-    ),
     r"containerregistry:Registry encryption.keyVaultProperties.identity: .* = '9999.*": (
         "Azure refuses a client that is not one of the registry's identities, which are held"
     ),
-    r"devtestlab:GlobalSchedule notificationSettings.*": "a mail before the machine is turned off",
-    r"monitor:ActionGroup emailReceivers\[\].useCommonAlertSchema: .*": "the format of a mail",
     r"monitor:DiagnosticSetting metrics.*": "logs are what a review needs; metrics are kept anyway",
     r"monitor:ScheduledQueryRule criteria.allOf\[\].dimensions: .* removed": (
         "one alert for all clusters in place of one for each"
     ),
     r"monitor:ScheduledQueryRule overrideQueryTimeRange: .* removed": (
         "the alert then sees one hour, and comes sooner or not for old idle nodes"
-    ),
-    r"network:NetworkInterface ipConfigurations\[\].privateIPAllocationMethod: .*": (
-        "a fixed private address is as private"
-    ),
-    r"network:(NetworkInterface|PrivateEndpoint) (ipConfigurations\[\].)?subnet."
-    r"private(Endpoint|LinkService)NetworkPolicies: .*": (
-        "a copy of the subnet's property, which Azure ignores here"
     ),
     r"network:NetworkSecurityGroup securityRules\[\]: .* removed": CLOSES,
     r"network:NetworkSecurityGroup securityRules\[\].access: .* = 'Deny'": CLOSES,

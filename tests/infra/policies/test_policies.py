@@ -14,8 +14,6 @@ from infra.catalog import roles
 from infra.leaves import SETTINGS as SETTINGS_CLASS
 from infra.policies import pack
 from infra.resources import Resource
-from infra.rules.governance import tagged
-from infra.rules.rule import ResourceRule, StackRule
 from tests.infra.support.production import (
     DATA,
     DEFAULT,
@@ -247,7 +245,7 @@ def test_components_and_the_stack_itself_are_no_types_of_other_providers():
 
 
 def test_rules_about_one_resource_are_checked_before_it_is_created():
-    assert {rule.name for rule in pack.ALL if isinstance(rule, StackRule)} == {
+    assert {rule.name for rule in pack.ALL if rule.of_stack is not None} == {
         "no-public-address",
         "least-privilege",
         "identity-of-duty",
@@ -269,7 +267,7 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
 def test_every_resource_rule_is_about_something_that_is_declared():
     bare = [dataclasses.replace(one, inputs={}, options={}) for one in STACK]
     reached = {rule for rule, _ in found(bare)}
-    expected = {rule.name for rule in pack.ALL if isinstance(rule, ResourceRule)}
+    expected = {rule.name for rule in pack.ALL if rule.of_stack is None}
     # These say nothing of what is not there: a subnet, a lock, an input too many, a jump machine, a
     # role of the stack's own, an option of Pulumi.
     assert expected - reached <= {
@@ -287,8 +285,3 @@ def test_every_resource_rule_is_about_something_that_is_declared():
         "own-role",
         "scientists-limited",
     }
-
-
-def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
-    with_tags = {one.kind for one in rendered("prod") if "tags" in one.inputs}
-    assert with_tags <= tagged()

@@ -229,3 +229,67 @@ SIZES = {
     for size in vm_sizes.deployable(gpu=True)
 }
 """Every GPU size that a cluster may still be made of."""
+
+ANOTHER_TEAM: dict[str, Any] = {
+    "prefix": "abc",
+    "location": "northeurope",
+    "name_seed": "again",
+    "tags": {"owner": "another-team", "cost-center": "43"},
+    "budget.emails": ["a@example.com", "b@example.com"],
+    "budget.start": "2027-01-01",
+    "subscription.id": "44444444-4444-4444-4444-444444444444",
+    "subscription.tenant": "55555555-5555-5555-5555-555555555555",
+    "subscription.sizes": [],
+    "clusters.gpu.idle_seconds_before_scale_down": 600,
+    "clusters.gpu.name": "gpus",
+    "network.build_nodes": 12,
+    "storage.snapshot_retention_days": 90,
+    "storage.cool_after_days": 60,
+    "monitoring.preempted_nodes": 2,
+    "monitoring.idle_minutes": 90,
+    "monitoring.failed_jobs": 2,
+    "monitoring.waiting_minutes": 90,
+    "monitoring.ended_runs": True,
+    "monitoring.quota_percent": 80,
+}
+"""Settings that every stack has, with values that no stack of the options has."""
+RECORDED: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"dev, {name}": ("dev", option) for name, option in OPTIONS.items()},
+    "prod": ("prod", {}),
+    "prod, everything on": ("prod", OPTIONS["everything on"]),
+    "another team": (
+        "prod",
+        OPTIONS["everything on"]
+        | OPTIONS["registry in two regions"]
+        | ANOTHER_TEAM
+        | {
+            "access.public_key": f"ssh-ed25519 {'B' * 68}",
+            "monitoring.application_insights": False,
+            "network.flow_logs_to": f"{THEIRS}/Microsoft.Storage/storageAccounts/otherlogs",
+            "people.existing_clusters_only": True,
+            "people.on_existing_accounts": False,
+            "registry.replicas": ["uksouth"],
+            "registry.zone_redundant": False,
+            "serving": True,
+        },
+    ),
+    "another team's spoke": (
+        "dev",
+        SPOKE
+        | ANOTHER_TEAM
+        | {
+            "network.dns_servers": ["10.0.0.6"],
+            "network.route_table": ROUTES.replace(
+                "00000000-0000-0000-0000-000000000000", ANOTHER_TEAM["subscription.id"]
+            ),
+        },
+    ),
+    "another team's managed network": (
+        "dev",
+        FIREWALL
+        | ANOTHER_TEAM
+        | {"managed_network.firewall": "Basic", "managed_network.hosts": ["conda.org"]},
+    ),
+}
+"""Stacks whose inputs infra/rules/reviewed.json records; together they have every setting at two
+values."""

@@ -140,7 +140,7 @@ def test_a_run_continues_with_its_code_and_with_changed_code_if_told_to(run, sou
     assert setup.record.own_network == before
     (note,) = setup.changes
     assert note.startswith(f"{source.package}/parts.py: the network is built from what the run")
-    assert setup.code.kept == run.path / "code" / before.digest
+    assert setup.code.folder == run.path / "code" / before.digest
 
     setup = set_up(replace(config, accept_changed_code=True), 1, name)
     (note,) = setup.changes

@@ -2,25 +2,29 @@
 
 import csv
 import shlex
+import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from common.errors import ConfigError
 from common.files import write_table
 from common.text import duration, plural
-from trainer.data.duplicates.hashes import Array, find_matches, perceptual_hash
+from trainer.data.duplicates.hashes import Array, perceptual_hash
 from trainer.data.duplicates.leaf import DuplicateOptions
 from trainer.data.duplicates.options import NearDuplicatesOptions
+from trainer.data.duplicates.search import ROW, HashFile, find_matches
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat, record_format
 from trainer.data.manifest import Manifest, Shard, load_manifest
 from trainer.data.pixels.encoded_image import as_used
 from trainer.data.pixels.treatment import RejectedError
+from trainer.data.prepare.on_disk import decoded, encoded
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.errors import DataError
 
@@ -28,8 +32,21 @@ FILE: Final = "near-duplicates.csv"
 COLUMNS: Final = ("held_out", "class", "training", "training_class", "different_bits")
 MOST_UNASKED: Final = 20_000
 """Most images of a data set in which near-duplicates are looked for by default."""
-_TOLD_EVERY: Final = 64
+_REPORT_EVERY: Final = 64
 _SHOWN: Final = 5
+_TITLES: Final = """
+CREATE INDEX by_training ON match (training);
+CREATE TABLE title (split TEXT, place INTEGER, name BLOB, class BLOB, PRIMARY KEY (split, place))
+    WITHOUT ROWID;
+"""
+_TITLED: Final = """
+SELECT own.name, own.class, other.name, other.class, distance FROM match
+    JOIN title AS own ON own.split = ? AND own.place = held_out
+    JOIN title AS other ON other.split = 'train' AND other.place = training ORDER BY held_out
+"""
+
+Row: TypeAlias = tuple[str, str, str, str, int]
+"""Values of `COLUMNS`."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +56,9 @@ class _Part:
     folder: Path
     shard: Shard
     format: RecordFormat
-    number: int
-    """Number of the shard in its split."""
     split: str
+    begin: int
+    """Place of its first record in the split."""
     treated: bool
     """Whether images are treated whenever they are read."""
     levels: tuple[int, int] | None
@@ -100,15 +117,15 @@ def check_prepared(
         return
     processes, begun = getattr(options, "processes", 0), time.monotonic()
     rows = find(folder, manifest, options.near_distance, processes, work)
-    tell(folder, manifest, rows)
+    count, first = tell(folder, manifest, rows)
     if (seconds := time.monotonic() - begun) >= 1:
         print(
             f"near-duplicates: looked for in {duration(seconds)} (--near-duplicates off does not)"
         )
-    if rows and options.near_duplicates == "refuse":
-        shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in rows[:_SHOWN])
+    if count and options.near_duplicates == "refuse":
+        shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in first)
         raise DataError(
-            f"{folder}: {plural(len(rows), 'held-out image')} of"
+            f"{folder}: {plural(count, 'held-out image')} of"
             f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"
             "\nWith --near-duplicates report the same command continues; or split by the subject"
@@ -119,8 +136,9 @@ def check_prepared(
 
 def find(
     folder: Path, manifest: Manifest, distance: int, processes: int, work: WorkThrough
-) -> list[tuple[str, str, str, str, int]]:
-    """Return a row of `COLUMNS` for each held-out image with a near-duplicate, and write them.
+) -> Iterator[Row]:
+    """Yield a row for each held-out image with a near-duplicate, in the order of records. Memory
+    does not grow with the images.
 
     Args:
         folder: Folder of the files.
@@ -131,25 +149,26 @@ def find(
     """
     form = record_format(manifest)
     parts = [
-        _Part(folder, shard, form, number, name, bool(split.treated), manifest.levels)
+        _Part(folder, shard, form, name, end - shard.examples, bool(split.treated), manifest.levels)
         for name, split in manifest.splits.items()
-        for number, shard in enumerate(split.shards)
+        for shard, end in zip(
+            split.shards, accumulate(shard.examples for shard in split.shards), strict=True
+        )
     ]
     images = sum(split.examples for split in manifest.splits.values())
-    hashed: dict[tuple[str, int], tuple[Array, Array]] = {}
+    hashes = {split: HashFile() for split in manifest.splits}
     with work(_hash, parts, images, "looking for near-duplicates", processes) as results:
-        for split, number, places, hashes in results:
-            hashed[split, number] = places, hashes
-    train, rows = _joined(manifest, hashed, "train"), []
+        for split, rows in results:
+            hashes[split].add(rows)
     for split in _held_out(manifest):
-        held_out = _joined(manifest, hashed, split)
-        matches = find_matches(train[1], held_out[1], distance)
-        own, other = held_out[0][matches.held_out], train[0][matches.training]
-        of_train = _titles(parts, "train", other)
-        of_held_out = _titles(parts, split, own)
-        pairs = zip(own.tolist(), other.tolist(), matches.distance.tolist(), strict=True)
-        rows += [(*of_held_out[a], *of_train[b], bits) for a, b, bits in pairs]
-    return rows
+        matches = find_matches(hashes["train"], hashes[split], distance)
+        matches.executescript(_TITLES)
+        for part in parts:
+            if part.split in ("train", split):
+                matches.executemany("INSERT INTO title VALUES (?, ?, ?, ?)", _titles(part, matches))
+        for *texts, bits in matches.execute(_TITLED, (split,)):
+            own, its_class, other, other_class = map(decoded, texts)
+            yield own, its_class, other, other_class, bits
 
 
 def _held_out(manifest: Manifest) -> list[str]:
@@ -161,35 +180,48 @@ def held_out_images(manifest: Manifest) -> int:
     return sum(manifest.splits[name].examples for name in _held_out(manifest))
 
 
-def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
-    """Write near-duplicates.csv, even without any, and print how many there are."""
-    write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
+def tell(folder: Path, manifest: Manifest, rows: Iterable[Row]) -> tuple[int, list[Row]]:
+    """Write near-duplicates.csv, even without any, and print how many there are.
+
+    Returns:
+        Number of rows, and the first of them.
+    """
+    count, others, first = 0, 0, list[Row]()
+
+    def counted() -> Iterator[Row]:
+        nonlocal count, others
+        for row in rows:
+            count, others = count + 1, others + (row[1] != row[3])
+            if count <= _SHOWN:
+                first.append(row)
+            yield row
+
+    write_table(folder / FILE, COLUMNS, counted(), errors="surrogateescape")
     held_out = held_out_images(manifest)
-    if not rows:
+    if not count:
         print(f"near-duplicates: none of {plural(held_out, 'held-out image')}")
-        return
-    others = sum(row[1] != row[3] for row in rows)
+        return count, first
     of_others = f", {others:,} of them under another class" if others else ""
     print(
-        f"near-duplicates: {len(rows):,} of {plural(held_out, 'held-out image')}"
-        f" ({len(rows) / held_out:.1%}) are nearly in the training split as well{of_others}, so"
+        f"near-duplicates: {count:,} of {plural(held_out, 'held-out image')}"
+        f" ({count / held_out:.1%}) are nearly in the training split as well{of_others}, so"
         f" metrics are too good; {folder / FILE} lists them"
     )
+    return count, first
 
 
-def _hash(part: _Part, advance: Advance) -> tuple[str, int, Array, Array]:
-    """Return the split and the number of a shard, and the places and the hashes of its images."""
-    found: list[tuple[int, int]] = []
+def _hash(part: _Part, advance: Advance) -> tuple[str, Array]:
+    """Return the split of a shard, and the hashes of its images with their places."""
+    rows: list[tuple[int, int]] = []
     place = -1
     for place, record in enumerate(part.records()):
         value = _hash_of(part, record.encoded)
         if value is not None:
-            found.append((place, value))
-        if (place + 1) % _TOLD_EVERY == 0:
-            advance(_TOLD_EVERY)
-    advance((place + 1) % _TOLD_EVERY)
-    places, values = zip(*found, strict=True) if found else ((), ())
-    return part.split, part.number, np.array(places, np.int64), np.array(values, np.uint64)
+            rows.append((value, part.begin + place))
+        if (place + 1) % _REPORT_EVERY == 0:
+            advance(_REPORT_EVERY)
+    advance((place + 1) % _REPORT_EVERY)
+    return part.split, np.array(rows, ROW)
 
 
 def _hash_of(part: _Part, encoded: bytes) -> int | None:
@@ -199,40 +231,23 @@ def _hash_of(part: _Part, encoded: bytes) -> int | None:
         return None
 
 
-def _joined(
-    manifest: Manifest, hashed: dict[tuple[str, int], tuple[Array, Array]], split: str
-) -> tuple[Array, Array]:
-    """Return the places in a split and the hashes of its images."""
-    shards, before = manifest.splits[split].shards, 0
-    places: list[Array] = []
-    hashes: list[Array] = []
-    for number, shard in enumerate(shards):
-        own, values = hashed[split, number]
-        places.append(own + before)
-        hashes.append(values)
-        before += shard.examples
-    return np.concatenate(places), np.concatenate(hashes)
-
-
-def _titles(parts: Sequence[_Part], split: str, places: Array) -> dict[int, tuple[str, str]]:
-    """Return name and class of some records of a split, by place. Only shards with one of them are
-    read.
+def _titles(part: _Part, matches: sqlite3.Connection) -> Iterator[tuple[str, int, bytes, bytes]]:
+    """Yield split, place, name and class of those records of a shard that are in a pair. A shard
+    without any is not read.
     """
-    wanted, begin, ordered = set(places.tolist()), 0, np.sort(places)
-    found: dict[int, tuple[str, str]] = {}
-    for part in (one for one in parts if one.split == split):
-        end = begin + part.shard.examples
-        if np.searchsorted(ordered, begin) < np.searchsorted(ordered, end):
-            for place, record in enumerate(part.records(), begin):
-                if place in wanted:
-                    name = record.filename or f"{part.shard.file}, record {place - begin}"
-                    found[place] = name, record.text or str(record.label)
-        begin = end
-    return found
+    column = "training" if part.split == "train" else "held_out"
+    query = f"SELECT {column} FROM match WHERE {column} >= ? AND {column} < ?"  # noqa: S608
+    bounds = part.begin, part.begin + part.shard.examples
+    wanted = {place for (place,) in matches.execute(query, bounds)}
+    for place, record in enumerate(part.records() if wanted else (), part.begin):
+        if place in wanted:
+            name = record.filename or f"{part.shard.file}, record {place - part.begin}"
+            yield part.split, place, encoded(name), encoded(record.text or str(record.label))
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]] | None:
-    """Return the lines of near-duplicates.csv; None if they were not looked for.
+def read_rows(folder: Path, most: int) -> tuple[int, list[dict[str, Any]]] | None:
+    """Return the number of lines of near-duplicates.csv, and the first of them; None if they were
+    not looked for.
 
     Raises:
         OSError: The file cannot be read.
@@ -241,4 +256,6 @@ def read_rows(folder: Path) -> list[dict[str, Any]] | None:
     if not path.is_file():
         return None
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        first = list(islice(rows, most))
+        return len(first) + sum(1 for _ in rows), first

@@ -16,11 +16,11 @@ from trainer.data.imbalance.leaf import ImbalanceOptions
 from trainer.data.order import Window
 from trainer.data.source import Source
 
-Choice: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
+Selection: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
 """From all records of a window to those to show in place of its `shuffle`, as many; pure."""
 
 
-def sampling(source: Source) -> Choice | None:
+def sampling(source: Source) -> Selection | None:
     """Return what chooses the records of windows, if that is asked for."""
     options = source.options.of(ImbalanceOptions) if source.options else ImbalanceOptions()
     if options.by != "sampling":

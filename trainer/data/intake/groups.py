@@ -3,12 +3,13 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final
 
-from common.files import write_atomically
+from common.files import replacing
 
 FILE: Final = "groups.json"
 """File of a data set with the groups of its held-out records."""
@@ -47,31 +48,29 @@ class Group:
     """Number of images of each label."""
 
 
-def hold_out(groups: Sequence[Group], fraction: float) -> set[str]:
-    """Choose the groups of the validation split.
+def hold_out(
+    whole: Mapping[int, int],
+    groups: Iterable[Group],
+    of_label: Callable[[int], Iterable[Group]],
+    fraction: float,
+) -> Iterator[str]:
+    """Choose the groups of a held-out split, and yield their names; memory grows with the labels.
 
     A group is taken, in the given order, if this brings its classes closer to their shares, and if
     all of them keep images for training. Then each class without a held-out image
     gets the smallest group that leaves some of all its classes for training.
 
     Args:
+        whole: Number of images of each label.
         groups: Groups in random order.
+        of_label: Returns the groups that have a label, the smallest first.
         fraction: Share of each class to hold out; at least one image, and not all.
-
-    Returns:
-        Names of the groups.
     """
-    whole = _summed(groups)
     wanted = {label: max(round(count * fraction), 1) for label, count in whole.items()}
     held: Counter[int] = Counter()
-    chosen: set[str] = set()
 
     def fits(group: Group) -> bool:
         return all(held[n] + count < whole[n] for n, count in group.counts.items())
-
-    def take(group: Group) -> None:
-        chosen.add(group.name)
-        held.update(group.counts)
 
     for group in groups:
         gain = sum(
@@ -79,53 +78,43 @@ def hold_out(groups: Sequence[Group], fraction: float) -> set[str]:
             for n, count in group.counts.items()
         )
         if gain > 0 and fits(group):
-            take(group)
+            held.update(group.counts)
+            yield group.name
     for label in sorted(whole):
-        if held[label]:
-            continue
-        left = (g for g in groups if label in g.counts and g.name not in chosen and fits(g))
-        smallest = min(left, key=lambda g: (sum(g.counts.values()), g.name), default=None)
+        # None of these is chosen already, as its images would be held out.
+        smallest = None if held[label] else next(filter(fits, of_label(label)), None)
         if smallest:
-            take(smallest)
-    return chosen
+            held.update(smallest.counts)
+            yield smallest.name
 
 
-def number_groups(
-    parts: Iterable[tuple[str, str, str]], left_out: Container[tuple[str, str]]
-) -> dict[str, list[int]]:
-    """Return the groups of the records of each split, in the order of records, as numbers that say
-    nothing of their names.
+def save_groups(folder: Path, groups: Iterable[tuple[str, int]]) -> None:
+    """Write the groups of held-out records into the folder of a data set, if there are any.
 
     Args:
-        parts: Split, record and group of each file, in the order of records.
-        left_out: Split and record of those files that did not become records.
+        folder: Folder of the data set.
+        groups: Split and number of the group of each record, in the order of records.
     """
-    numbers: dict[str, dict[str, int]] = {}
-    found: dict[str, list[int]] = {}
-    for split, record, group in parts:
-        if (split, record) not in left_out:
-            known = numbers.setdefault(split, {})
-            found.setdefault(split, []).append(known.setdefault(group, len(known)))
-    return found
-
-
-def save_groups(folder: Path, groups: Mapping[str, Sequence[int]]) -> None:
-    """Write the groups of held-out records into the folder of a data set, if there are any."""
-    if groups:
-        write_atomically(folder / FILE, json.dumps(groups) + "\n")
+    first = next(groups := iter(groups), None)
+    if first is None:
+        return
+    with replacing(folder / FILE) as file:
+        for place, (split, of_split) in enumerate(
+            groupby(chain([first], groups), key=lambda row: row[0])
+        ):
+            file.write(f"{', ' if place else '{'}{json.dumps(split)}: [".encode())
+            file.writelines(
+                f"{', ' if number else ''}{group}".encode()
+                for number, (_, group) in enumerate(of_split)
+            )
+            file.write(b"]")
+        file.write(b"}\n")
 
 
 def read_groups(folder: Path | None) -> Mapping[str, list[int]]:
     """Return the groups of the records of each held-out split; empty if the data set has none."""
     try:
-        found: Mapping[str, list[int]] = json.loads(((folder or Path()) / FILE).read_text())
+        groups: Mapping[str, list[int]] = json.loads(((folder or Path()) / FILE).read_text())
     except (OSError, ValueError):
         return {}
-    return found
-
-
-def _summed(groups: Iterable[Group]) -> Counter[int]:
-    total: Counter[int] = Counter()
-    for group in groups:
-        total.update(group.counts)
-    return total
+    return groups

@@ -125,27 +125,27 @@ class Values:
 
 def find_values(files: Iterator[ImageFile], reader: FileReader, max_pixels: int) -> Values:
     """Sum up the values of the deep images among some files; unusable ones are left out."""
-    found = Values()
+    total = Values()
     for file in files:
         if os.path.splitext(file.name)[1].lower() in _NEVER_DEEP:  # noqa: PTH122 - speed
             continue
         try:
-            _add(found, reader.read(file), file.page, max_pixels)
+            _add(total, reader.read(file), file.page, max_pixels)
         except RejectedError:
             continue
-    return found
+    return total
 
 
-def _add(found: Values, data: bytes, page: int, max_pixels: int) -> None:
+def _add(total: Values, data: bytes, page: int, max_pixels: int) -> None:
     known = format_of(data)
     if known:
         values = known.values(data, page, max_pixels)
         if values is not None:
-            found.add(values)
+            total.add(values)
         return
     image = open_image(data)
     if image.width * image.height <= max_pixels:
-        found.add_image(data, image)
+        total.add_image(data, image)
 
 
 def stored_levels(parts: Path) -> tuple[Levels | None, dict[int, int]] | None:

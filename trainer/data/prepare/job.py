@@ -26,7 +26,7 @@ from common.errors import ConfigError
 from common.text import plural
 from trainer.data.duplicates.check import check_prepared
 from trainer.data.formats.tfrecord import FRAME, shard_name
-from trainer.data.intake.groups import number_groups, save_groups
+from trainer.data.intake.groups import save_groups
 from trainer.data.intake.levels import SEARCHED, Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
 from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
@@ -144,7 +144,7 @@ def prepare(
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
         rejections.save(output)
-        save_groups(output, number_groups(listing.parts(), rejections.records))
+        save_groups(output, listing.group_numbers(left_out=rejections.has))
         origin = Origin(command, identity)
         manifest = _manifest(
             preparation, shards, survey, origin, rejections, depths, listing.groups
@@ -342,14 +342,15 @@ def _manifest(
     counts: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
     found: Counter[str] = Counter()
-    narrow: list[str] = []
+    narrow, such_as = 0, ""
     for name, files in shards.items():
         written = WrittenShard.load(part_file(output, name))
         described.setdefault(files.split, []).append(written.shard)
         counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
         treatment.update(written.treatment)
         found.update(written.found)
-        narrow += written.narrow
+        narrow += len(written.narrow)
+        such_as = min((such_as, *written.narrow), key=lambda title: (not title, title))
     if rejections.count:
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
@@ -357,7 +358,7 @@ def _manifest(
             raise DataError(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
-    tell_narrow(len(narrow), min(narrow, default=""), preparation.intake.levels, depths)
+    tell_narrow(narrow, such_as, preparation.intake.levels, depths)
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
@@ -365,7 +366,7 @@ def _manifest(
         origin=replace(
             origin,
             treatment=dict(sorted(treatment.items())),
-            intake=preparation.intake.record(found, len(narrow), preparation.rules, groups),
+            intake=preparation.intake.record(found, narrow, preparation.rules, groups),
         ),
     )
 

@@ -8,6 +8,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,21 @@ import xxhash
 from trainer.data.intake.groups import Group, hold_out
 from trainer.data.intake.names import Naming
 from trainer.data.prepare.input_files import ImageFile, Inputs
+from trainer.data.prepare.on_disk import OnDisk, decoded, encoded
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 
 _CACHE_KIB = 4096
 """Memory that SQLite may use in each process, in KiB."""
-_TOLD_EVERY = 100_000
+_REPORT_EVERY = 100_000
 """Number of files between two progress lines of listing."""
 
 _COLUMNS = "split, name, label, container, offset, size, changed, page, shown, target"
 _SCHEMA = """
 CREATE TABLE listed (split TEXT, name BLOB, label INTEGER, container BLOB, offset INTEGER,
     size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB, key BLOB,
-    part TEXT);
-CREATE TABLE refused (split TEXT, name BLOB, reason TEXT, shown TEXT,
+    part BLOB);
+CREATE TABLE refused (split TEXT, name BLOB, reason BLOB, shown TEXT,
     counted INTEGER);
 """
 # Of the files that are not split yet, the first of each class by key go to the validation split:
@@ -54,6 +57,29 @@ _GROUPS = """
 SELECT count(*), min(images), max(images), sum(split = 'validation'), sum(split = 'test')
     FROM (SELECT count(*) AS images, min(split) AS split FROM listed GROUP BY part)
 """
+# The groups of files that are not split yet: their images by label, and their places.
+_GROUPED = """
+CREATE TEMP TABLE counted AS SELECT part, label, count(*) AS images, min(key) AS key FROM listed
+    WHERE split = '' GROUP BY part, label;
+CREATE TEMP TABLE grouped AS SELECT part, min(key) AS first, sum(images) AS images FROM counted
+    GROUP BY part;
+CREATE UNIQUE INDEX temp.place_of ON grouped (part);
+CREATE UNIQUE INDEX temp.images_of ON counted (part, label);
+CREATE INDEX temp.parts_of ON counted (label);
+CREATE TEMP TABLE chosen (part BLOB PRIMARY KEY, split TEXT);
+"""
+_LEFT = """
+SELECT label, sum(images) FROM counted WHERE part NOT IN (SELECT part FROM chosen) GROUP BY label
+"""
+_PARTS = """
+SELECT part, label, counted.images FROM counted JOIN grouped USING (part)
+    WHERE part NOT IN (SELECT part FROM chosen) AND {} ORDER BY {}, part
+"""
+_HAS_LABEL = "part IN (SELECT part FROM counted WHERE label = ?)"
+_DIVIDE_GROUPS = """
+UPDATE listed SET split = ifnull((SELECT chosen.split FROM chosen WHERE chosen.part = listed.part),
+    'train') WHERE split = '';
+"""
 _IN_TWO = """
 SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
     HAVING count(DISTINCT split) > 1)
@@ -61,7 +87,7 @@ SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
 _ORDER = """
 CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
     offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB,
-    part TEXT, PRIMARY KEY (split, position)) WITHOUT ROWID;
+    part BLOB, PRIMARY KEY (split, position)) WITHOUT ROWID;
 INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
     name, label, container, offset, size, changed, page, shown, target, part FROM listed
     ORDER BY split, key, name;
@@ -160,14 +186,14 @@ class Listing:
         group: Callable[[ImageFile], str] | None,
     ) -> Iterator[tuple[Any, ...]]:
         for number, file in enumerate(inputs.files(), 1):
-            if number % _TOLD_EVERY == 0:
+            if number % _REPORT_EVERY == 0:
                 print(f"listing: {number:,} files so far", flush=True)
             name = os.fsencode(file.name)
             shown = naming.hashed(name) if naming.changes else ""
             if isinstance(file, RejectedFile):
                 counted = file.counted and file.reason != HIDDEN
                 reason = naming.reason(file.reason, file.name, file.sentence)
-                row = (file.split, name, reason, shown, counted)
+                row = (file.split, name, encoded(reason), shown, counted)
                 self._database.execute("INSERT INTO refused VALUES (?, ?, ?, ?, ?)", row)
                 continue
             # Otherwise the order would show whether a name that one knows is in the data set.
@@ -179,7 +205,7 @@ class Listing:
                     f"{shown or file.name}: has no group; --group-by must find one for every file"
                 )
             yield (file.split, name, file.label, container, file.offset, file.size, file.changed,
-                   file.page, shown, file.target, key, part)  # fmt: skip
+                   file.page, shown, file.target, key, encoded(part))  # fmt: skip
 
     def _check_groups(self, naming: Naming) -> None:
         """Raises:
@@ -187,7 +213,7 @@ class Listing:
         """
         count, first = self._database.execute(_IN_TWO).fetchone()
         if count:
-            example = naming.hashed(first.encode()) if naming.changes else first
+            example = naming.hashed(first) if naming.changes else decoded(first)
             named = f", such as {example}" if example else ""
             raise DataError(
                 f"groups in more than one split: {count:,}{named}; the folders of the input, or the"
@@ -195,22 +221,30 @@ class Listing:
             )
 
     def _divide_groups(self, held_out: float, test: float) -> None:
-        # In the order of the first keys, so that the choice depends on the seed.
-        query = """SELECT part, label, count(*) FROM listed WHERE split = '' GROUP BY part, label
-            ORDER BY min(key)"""
-        counts: dict[str, dict[int, int]] = {}
-        for part, label, count in self._database.execute(query):
-            counts.setdefault(part, {})[label] = count
-        groups = [Group(name, of) for name, of in counts.items()]
-        chosen = {"validation": hold_out(groups, held_out)}
+        self._database.executescript(_GROUPED)
+        self._choose_groups("validation", held_out)
         if test:
-            left = [group for group in groups if group.name not in chosen["validation"]]
-            chosen["test"] = hold_out(left, test / (1 - held_out))
-        self._database.execute("UPDATE listed SET split = 'train' WHERE split = ''")
-        for split, names in chosen.items():
-            self._database.executemany(
-                "UPDATE listed SET split = ? WHERE part = ?", ((split, name) for name in names)
-            )
+            self._choose_groups("test", test / (1 - held_out))
+        self._database.execute(_DIVIDE_GROUPS)
+
+    def _choose_groups(self, split: str, fraction: float) -> None:
+        """Choose the groups of a split among those that are left."""
+        whole = dict(self._database.execute(_LEFT))
+        # In the order of the first keys, so that the choice depends on the seed.
+        chosen = hold_out(
+            whole,
+            self._groups(_PARTS.format("TRUE", "first")),
+            lambda label: self._groups(_PARTS.format(_HAS_LABEL, "grouped.images"), label),
+            fraction,
+        )
+        self._database.executemany(
+            "INSERT INTO chosen VALUES (?, ?)", ((encoded(name), split) for name in chosen)
+        )
+
+    def _groups(self, query: str, *arguments: int) -> Iterator[Group]:
+        rows = self._database.execute(query, arguments)
+        for part, of_part in groupby(rows, key=itemgetter(0)):
+            yield Group(decoded(part), {label: images for _, label, images in of_part})
 
     def names(self) -> Iterator[tuple[str, str, str]]:
         """Yield split, new name and old name of every record and every rejected file."""
@@ -219,14 +253,23 @@ class Listing:
             for split, shown, name in self._database.execute(query):
                 yield split, shown, os.fsdecode(name)
 
-    def parts(self) -> Iterator[tuple[str, str, str]]:
-        """Yield split, record and group of every held-out file that has a group, in the order of
-        records.
+    def group_numbers(self, left_out: Callable[[str, str], bool]) -> Iterator[tuple[str, int]]:
+        """Yield split and group of every held-out record whose file has a group, in the order of
+        records; groups are numbers that say nothing of their names.
+
+        Args:
+            left_out: Returns whether a file, given its split and its record, did not become one.
         """
         query = """SELECT split, shown, name, part FROM ordered
-            WHERE split != 'train' AND part != '' ORDER BY split, position"""
-        for split, shown, name, part in self._database.execute(query):
-            yield split, shown or os.fsdecode(name), part
+            WHERE split != 'train' AND part != x'' ORDER BY split, position"""
+        for split, files in groupby(self._database.execute(query), key=itemgetter(0)):
+            numbers, count = OnDisk[int](), 0
+            for _, shown, name, part in files:
+                if left_out(split, shown or os.fsdecode(name)):
+                    continue
+                number = numbers.setdefault(decoded(part), count)
+                count += number == count
+                yield split, number
 
     def titles(self) -> Iterator[tuple[str, str]]:
         """Yield name of the record and path of every file that is written."""
@@ -262,7 +305,8 @@ class Listing:
         """Yield the files that the listing rejected, by split and name."""
         query = "SELECT split, name, reason, shown, counted FROM refused ORDER BY split, name"
         for split, name, reason, shown, counted in self._database.execute(query):
-            yield RejectedFile(split, shown or os.fsdecode(name), reason, counted=bool(counted))
+            title = shown or os.fsdecode(name)
+            yield RejectedFile(split, title, decoded(reason), counted=bool(counted))
 
     def hash(self) -> str:
         """Return a hash of everything that is listed, except where the files are."""

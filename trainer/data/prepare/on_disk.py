@@ -1,4 +1,4 @@
-"""A mapping on disk, for what a preparation knows of each image. Standard library only."""
+"""What a preparation knows of each image, on disk instead of in memory. Standard library only."""
 
 import pickle
 import sqlite3
@@ -8,23 +8,44 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 _CACHE_KIB = 4096
-"""Memory that a mapping may use, in KiB; the rest is in a file that vanishes with it."""
+"""Memory that a database may use, in KiB."""
+
+
+def scratch_database(schema: str) -> sqlite3.Connection:
+    """Return a database in a temporary file, which vanishes with it.
+
+    Args:
+        schema: Statements that create its tables.
+    """
+    # Without a name, the database is a temporary file of its own.
+    database = sqlite3.connect("")
+    database.executescript(
+        f"PRAGMA cache_size = -{_CACHE_KIB}; PRAGMA journal_mode = OFF; {schema}"
+    )
+    return database
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as bytes that sort like it, also if it is a name that is not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decoded(data: bytes) -> str:
+    """Return the text of which `encoded` made bytes."""
+    return data.decode("utf-8", "surrogatepass")
 
 
 class OnDisk(MutableMapping[str, V], Generic[V]):
     """Values by text, in the order in which their keys were first set, as in a dict."""
 
     def __init__(self) -> None:
-        # Without a name, the database is a temporary file of its own.
-        self._database = sqlite3.connect("")
-        self._database.executescript(
-            f"PRAGMA cache_size = -{_CACHE_KIB}; PRAGMA journal_mode = OFF;"
-            " CREATE TABLE item (number INTEGER PRIMARY KEY, key BLOB UNIQUE, value BLOB);"
+        self._database = scratch_database(
+            "CREATE TABLE item (number INTEGER PRIMARY KEY, key BLOB UNIQUE, value BLOB);"
         )
 
     def __getitem__(self, key: str) -> V:
         query = "SELECT value FROM item WHERE key = ?"
-        row = self._database.execute(query, (_encoded(key),)).fetchone()
+        row = self._database.execute(query, (encoded(key),)).fetchone()
         if row is None:
             raise KeyError(key)
         value: V = pickle.loads(row[0])  # noqa: S301 - written below, in a file without a name
@@ -33,10 +54,10 @@ class OnDisk(MutableMapping[str, V], Generic[V]):
     def __setitem__(self, key: str, value: V) -> None:
         query = """INSERT INTO item (key, value) VALUES (?, ?)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
-        self._database.execute(query, (_encoded(key), pickle.dumps(value)))
+        self._database.execute(query, (encoded(key), pickle.dumps(value)))
 
     def __delitem__(self, key: str) -> None:
-        deleted = self._database.execute("DELETE FROM item WHERE key = ?", (_encoded(key),))
+        deleted = self._database.execute("DELETE FROM item WHERE key = ?", (encoded(key),))
         if not deleted.rowcount:
             raise KeyError(key)
 
@@ -53,8 +74,4 @@ class OnDisk(MutableMapping[str, V], Generic[V]):
 
     def _keys(self, order: str) -> Iterator[str]:
         for (key,) in self._database.execute(f"SELECT key FROM item ORDER BY {order}"):  # noqa: S608
-            yield key.decode("utf-8", "surrogatepass")
-
-
-def _encoded(key: str) -> bytes:
-    return key.encode("utf-8", "surrogatepass")
+            yield decoded(key)

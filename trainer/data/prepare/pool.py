@@ -28,7 +28,7 @@ Advance = Callable[[int], object]
 WorkThrough = Callable[..., closing[Generator[Any]]]
 """Function with the arguments of `work_through`, which does the tasks anywhere."""
 
-_TOLD_EVERY = 30.0
+_REPORT_EVERY = 30.0
 """Seconds between two progress lines without a terminal."""
 
 _AHEAD = 4
@@ -148,7 +148,7 @@ class Bar:
 
     def __init__(self, what: str, images: int) -> None:
         self._what, self._images = what, images
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
         self._bar = Progress(
             TextColumn("[progress.description]{task.description}"),
             BarColumn(),
@@ -172,8 +172,8 @@ class Bar:
         now = time.monotonic()
         rate = done / max(now - self._began, 1e-9)
         self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} images/s")
-        if self._bar.disable and now - self._told >= _TOLD_EVERY and done:
-            self._told = now
+        if self._bar.disable and now - self._reported >= _REPORT_EVERY and done:
+            self._reported = now
             left = (self._images - done) / rate
             print(
                 f"{self._what}: {done:,} of {plural(self._images, 'image')}, {rate:,.0f} images/s,"

@@ -3,18 +3,19 @@
 import csv
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import floor
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from common.fields import to_flags
 from common.program import installed
 from common.text import listing, plural
 from trainer.data.intake.names import without_details
+from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
 
@@ -30,6 +31,21 @@ _SO_MANY = 10
 
 _DETAILS = re.compile(r" ?\(.*\)")
 """Part of a reason that differs from file to file."""
+
+_SCHEMA = """
+CREATE TABLE rejected (split TEXT, name BLOB, reason BLOB, kind BLOB, counted INTEGER);
+CREATE INDEX by_name ON rejected (split, name);
+"""
+_SAVED = """
+SELECT split, name, reason FROM rejected ORDER BY counted DESC, split, name, reason
+"""
+# The first file of each kind of reason, and the number of its files.
+_REASONS = """
+SELECT files, split, name, reason FROM (
+    SELECT split, name, reason, count(*) OVER (PARTITION BY kind) AS files, row_number() OVER
+        (PARTITION BY kind ORDER BY split, name, reason) AS number FROM rejected WHERE counted)
+    WHERE number = 1 ORDER BY files DESC, split, name, reason
+"""
 
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
@@ -56,7 +72,7 @@ class RejectedFile:
 
 
 class Rejections:
-    """All rejected files of a data set."""
+    """All rejected files of a data set, on disk: a wrong folder may have millions."""
 
     def __init__(
         self,
@@ -65,34 +81,41 @@ class Rejections:
         options: WriteOptions,
         command: str = "",
     ) -> None:
-        self._all: list[RejectedFile] = []
-        self._counted: list[RejectedFile] = []
+        self._database = scratch_database(_SCHEMA)
+        self._counted = self._others = 0
         self._options, self._command = options, command
         self.add(rejected)
-        self._files, self._before = usable + len(self._counted), len(self._all)
+        self._files = usable + self._counted + self._others
 
     @property
     def count(self) -> int:
-        return len(self._all)
+        return self._counted + self._others
 
-    @property
-    def records(self) -> set[tuple[str, str]]:
-        """Split and name of each rejected file."""
-        return {(file.split, file.name) for file in self._all}
+    def has(self, split: str, name: str) -> bool:
+        """Return whether a file is rejected."""
+        query = "SELECT 1 FROM rejected WHERE split = ? AND name = ?"
+        return self._database.execute(query, (split, encoded(name))).fetchone() is not None
 
     @property
     def total(self) -> int:
-        """Number of files found that should be images, usable or not."""
-        return self._files - sum(not file.counted for file in self._all[self._before :])
+        """Number of files that should be images, usable or not."""
+        return self._files - self._others
 
     def add(self, more: Iterable[RejectedFile]) -> None:
         """Add rejected files. Hidden files, which file managers leave behind, and files that are
         not images by their names are listed but not counted.
         """
-        for file in more:
-            self._all.append(file)
-            if file.counted:
-                self._counted.append(file)
+        self._database.executemany(
+            "INSERT INTO rejected VALUES (?, ?, ?, ?, ?)", map(self._row, more)
+        )
+
+    def _row(self, file: RejectedFile) -> tuple[str, bytes, bytes, bytes, bool]:
+        if file.counted:
+            self._counted += 1
+        else:
+            self._others += 1
+        kind = _DETAILS.sub("", file.reason)
+        return file.split, encoded(file.name), encoded(file.reason), encoded(kind), file.counted
 
     def check(self, output: Path, *, finished: bool) -> None:
         """Check the number of rejected files.
@@ -105,7 +128,7 @@ class Rejections:
         Raises:
             DataError: There are more than --max-rejected; they are listed in rejected.csv.
         """
-        text, count = self._options.max_rejected, len(self._counted)
+        text, count = self._options.max_rejected, self._counted
         if count <= allowed_rejections(text, self.total):
             return
         if not finished and count * _SO_MANY <= self.total:
@@ -122,46 +145,42 @@ class Rejections:
 
     def _reasons(self) -> str:
         """Return the reasons by number of files, each with its first file."""
-        of_reason: dict[str, list[RejectedFile]] = {}
-        for file in sorted(self._counted, key=_key):
-            of_reason.setdefault(_DETAILS.sub("", file.reason), []).append(file)
-        ordered = sorted(of_reason.values(), key=len, reverse=True)
-        return listing(
-            [
-                f"{len(files):,} {'file' if len(files) == 1 else 'files, such as'}:"
-                f" {_name(files[0])} {files[0].reason}"
-                for files in ordered
-            ],
-            _SHOWN,
-        )
+        rows = self._database.execute(_REASONS)
+        lines = [
+            f"{files:,} {'file' if files == 1 else 'files, such as'}: {_words(first)}"
+            for files, *first in islice(rows, _SHOWN)
+        ]
+        return listing(lines, others=sum(1 for _ in rows))
 
     def example(self) -> str:
         """Return the first rejected file, as part of a sentence."""
-        if not self._all:
-            return ""
-        first = min(self._all, key=_key)
-        return f" (for example, {_name(first)} {first.reason})"
+        first = self._database.execute(f"{_SAVED} LIMIT 1").fetchone()
+        return f" (for example, {_words(first)})" if first else ""
 
     def save(self, output: Path) -> None:
         """Write rejected.csv, in the order of names, files that should be images first; delete it
         if there is nothing to list.
         """
         path = output / REJECTED
-        if not self._all:
+        if not self.count:
             path.unlink(missing_ok=True)
             return
         with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(["split", "name", "reason"])
-            rows.writerows((r.split, r.name, r.reason) for r in sorted(self._all, key=_key))
+            for split, name, reason in self._database.execute(_SAVED):
+                rows.writerow((split, decoded(name), decoded(reason)))
 
     def tell(self, output: Path) -> None:
         """Print the number of rejected files, if there are any."""
-        if self._all:
-            others = len(self._all) - len(self._counted)
+        if self.count:
             kinds = [
-                *([f"{plural(len(self._counted), 'file')} rejected"] if self._counted else []),
-                *([f"{plural(others, 'file')} left out that are no images"] if others else []),
+                *([f"{plural(self._counted, 'file')} rejected"] if self._counted else []),
+                *(
+                    [f"{plural(self._others, 'file')} left out that are no images"]
+                    if self._others
+                    else []
+                ),
             ]
             print(f"{' and '.join(kinds)}; see {output / REJECTED} for the reasons")
 
@@ -180,12 +199,10 @@ def again(command: str, options: WriteOptions, rejected: int) -> str:
     return shlex.join([installed("ml-trainer"), *name, *to_flags(changed, type(options)())])
 
 
-def _key(file: RejectedFile) -> tuple[bool, str, str, str]:
-    return not file.counted, file.split, file.name, file.reason
-
-
-def _name(file: RejectedFile) -> str:
-    return f"{file.split}/{file.name}" if file.split else file.name
+def _words(row: Sequence[Any]) -> str:
+    """Return a row of split, name and reason, as part of a sentence."""
+    split, name, reason = row[0], decoded(row[1]), decoded(row[2])
+    return f"{split}/{name} {reason}" if split else f"{name} {reason}"
 
 
 def allowed_rejections(text: str, files: int) -> int:

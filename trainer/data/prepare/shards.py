@@ -29,7 +29,7 @@ LEAST_SHARDS = 64
 """Shards of a split, however small they are, if there are enough images: as many as the streams in
 which training reads by default."""
 
-_TOLD_EVERY = 16
+_REPORT_EVERY = 16
 """Images between two updates of the counter that all processes share."""
 
 
@@ -214,6 +214,6 @@ def _counted(files: Iterable[ImageFile], advance: Advance) -> Iterator[ImageFile
     number = 0
     for number, file in enumerate(files, 1):
         yield file
-        if number % _TOLD_EVERY == 0:
-            advance(_TOLD_EVERY)
-    advance(number % _TOLD_EVERY)
+        if number % _REPORT_EVERY == 0:
+            advance(_REPORT_EVERY)
+    advance(number % _REPORT_EVERY)

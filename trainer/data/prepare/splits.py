@@ -37,8 +37,8 @@ def test_folder(names: Iterable[str], validation: str | None) -> str | None:
     validation.
     """
     lower = {name.lower(): name for name in names}
-    found = (lower[word] for word, split in _WORDS.items() if split == "test" and word in lower)
-    return next((name for name in found if name != validation), None)
+    folders = (lower[word] for word, split in _WORDS.items() if split == "test" and word in lower)
+    return next((name for name in folders if name != validation), None)
 
 
 def split_folders(names: Iterable[str]) -> tuple[str | None, str | None]:
@@ -46,6 +46,6 @@ def split_folders(names: Iterable[str]) -> tuple[str | None, str | None]:
     or lower case; one of the split `test` is held out only if there is no other.
     """
     lower = {name.lower(): name for name in names}
-    found = [(_WORDS[word], lower[word]) for word in _WORDS if word in lower]
-    train = next((name for split, name in found if split == "train"), None)
-    return train, next((name for split, name in found if split != "train"), None)
+    folders = [(_WORDS[word], lower[word]) for word in _WORDS if word in lower]
+    train = next((name for split, name in folders if split == "train"), None)
+    return train, next((name for split, name in folders if split != "train"), None)

@@ -27,7 +27,7 @@ from trainer.data.tables.file_names import ByName
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
-from trainer.data.tables.reader import Row, Table, check_classes, check_rows, open_table
+from trainer.data.tables.reader import Row, RowProblems, Table, check_classes, open_table
 from trainer.errors import DataError
 
 _FILES: Final = (
@@ -224,7 +224,7 @@ def _entries(
         DataError: Rows are broken or contradict each other.
     """
     entries, rejected = OnDisk[_Entry](), OnDisk[RejectedFile]()
-    lines, problems = OnDisk[int](), list[str]()
+    lines, problems = OnDisk[int](), RowProblems()
     for row in table.rows():
         problem = row.fault or _problem(row, columns)
         name = row.values.get(columns.file, "")
@@ -233,7 +233,7 @@ def _entries(
         if first is not None:
             problem = f"{name!r} is in line {first} already; write one row"
         if problem:
-            problems.append(f"line {row.line}: {problem}")
+            problems.add(row.line, problem)
             continue
         label = row.values[columns.label]
         split = split_of(row.values.get(columns.split, ""))
@@ -251,7 +251,7 @@ def _entries(
             entries[path] = _Entry(file, label, group, split, values)
         if path is not None:
             lines[path] = row.line
-    check_rows(table.path, problems)
+    problems.check(table.path)
     return entries, rejected, lines
 
 

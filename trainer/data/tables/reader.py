@@ -40,6 +40,8 @@ _ADDRESSES: Final = ("gs://", "s3://", "http://", "https://")
 _CHUNK: Final = 1 << 20
 _SAMPLE: Final = 20
 """Lines by which a separator is judged."""
+_SHOWN: Final = 20
+"""Most problems of rows that an error names."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +201,26 @@ def check_classes(table: Table, *, named: bool) -> None:
         )
 
 
-def check_rows(path: Path, problems: list[str]) -> None:
-    """Raises:
-    DataError: Rows have problems; names the first ones.
-    """
-    if problems:
-        raise DataError(f"{path}:\n{listing(problems)}")
+class RowProblems:
+    """Problems of rows: the first ones and the number of the others, as all rows may have some."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._others = 0
+
+    def add(self, line: int, problem: str) -> None:
+        """Add what is wrong with the row of a line."""
+        if len(self._first) < _SHOWN:
+            self._first.append(f"line {line}: {problem}")
+        else:
+            self._others += 1
+
+    def check(self, path: Path) -> None:
+        """Raises:
+        DataError: Rows of this file have problems.
+        """
+        if self._first:
+            raise DataError(f"{path}:\n{listing(self._first, _SHOWN, self._others)}")
 
 
 def _encoding(path: Path) -> str:

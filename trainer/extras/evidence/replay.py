@@ -230,7 +230,7 @@ def launch(args: Sequence[str], ranks: int, log: Path) -> int:
 class Replay:
     """How to repeat the steps of a run."""
 
-    found: Verified
+    verified: Verified
     scratch: Path
     """Empty folder."""
     ranks: int | None = None
@@ -262,15 +262,15 @@ class Replay:
         if begin is not None:
             shutil.copytree(begin, run / CHECKPOINTS / begin.name)
             (run / "config.json").write_text(json.dumps(stretch.start.predicate["configuration"]))
-        if (self.found.run / OWN_CODE).is_dir():
-            shutil.copytree(self.found.run / OWN_CODE, run / OWN_CODE)
+        if (self.verified.run / OWN_CODE).is_dir():
+            shutil.copytree(self.verified.run / OWN_CODE, run / OWN_CODE)
         log = runs / "log"
         status = self.launch(["train", *to_args(record.config)], record.config.ranks, log)
         if status:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise UserError(
-                f"{self.found.run}: the steps up to {last} could not be repeated: the replay ended"
-                f" with status {status}:\n{tail}"
+                f"{self.verified.run}: the steps up to {last} could not be repeated: the replay"
+                f" ended with status {status}:\n{tail}"
             )
         folder = CheckpointFolder(run / CHECKPOINTS)
         paths = {key.step: path for path in folder.steps() if (key := key_of(path.name))}
@@ -339,7 +339,7 @@ class Replay:
         name, step = predicate["name"], predicate["step"]
         if digest_file(replayed / STATE) == target.state:
             return Outcome(step, origin, True, "bit-identical")
-        stated = self.found.run / CHECKPOINTS / name / STATE
+        stated = self.verified.run / CHECKPOINTS / name / STATE
         if not stated.exists():
             text = f"weights of step {step} do not follow from step {origin}: their digest differs"
             return Outcome(step, origin, False, text, broken=not other)
@@ -363,7 +363,7 @@ class Replay:
 
     def _compare_result(self, stretch: Stretch, run: Path) -> list[Outcome]:
         """Compare the metrics, if the stretch ends where the run's result is from."""
-        results, step = self.found.of("result"), stretch.targets[-1].predicate["step"]
+        results, step = self.verified.of("result"), stretch.targets[-1].predicate["step"]
         if not results or results[-1].predicate["step"] != step:
             return []
         stated = results[-1].predicate["result"]
@@ -386,12 +386,12 @@ def replay(how: Replay, stretches: Sequence[Stretch]) -> list[Outcome]:
     """
     outcomes, before = list[Outcome](), None
     for number, stretch in enumerate(stretches):
-        own = how.found.run / CHECKPOINTS / stretch.begin if stretch.begin else None
+        own = how.verified.run / CHECKPOINTS / stretch.begin if stretch.begin else None
         begin = own if own is None or own.exists() else before
         if stretch.begin is not None and begin is None:
             raise CheckpointError(
-                f"{how.found.run}: the checkpoint {stretch.begin} was deleted, so no replay begins"
-                " there; 0 begins with the seed"
+                f"{how.verified.run}: the checkpoint {stretch.begin} was deleted, so no replay"
+                " begins there; 0 begins with the seed"
             )
         results, before = how.stretch(number, stretch, begin)
         outcomes += results

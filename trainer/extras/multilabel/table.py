@@ -138,26 +138,26 @@ class _Columns:
 
 def _read(table: tables.Table, columns: _Columns) -> tuple[Mapping[str, Row], int]:
     """Return the rows by file, and the number of others, whose marks are to be ignored."""
-    rows, lines, problems, ignored = OnDisk[Row](), OnDisk[int](), list[str](), 0
+    rows, lines, problems, ignored = OnDisk[Row](), OnDisk[int](), tables.RowProblems(), 0
     for stored in table.rows():
         if stored.fault:
-            problems.append(f"line {stored.line}: {stored.fault}")
+            problems.add(stored.line, stored.fault)
             continue
         try:
             row = columns.row(stored.line, stored.values)
         except ValueError as error:
-            problems.append(f"line {stored.line}: {error}")
+            problems.add(stored.line, str(error))
             continue
         first = lines.get(row.file)
         if first is not None:
             again = f"{row.file!r} is in line {first} already; write one row"
-            problems.append(f"line {row.line}: {again}")
+            problems.add(row.line, again)
             continue
         lines[row.file] = row.line
         ignored += row.ignored
         if not row.ignored:
             rows[row.file] = row
-    tables.check_rows(table.path, problems)
+    problems.check(table.path)
     return rows, ignored
 
 

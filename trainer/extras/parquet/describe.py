@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from common.errors import ConfigError
-from trainer.data.example import BrokenRecordError
+from trainer.data.example import OTHER_COMMANDS, BrokenRecordError
 from trainer.data.manifest import Manifest, Origin
 from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
@@ -33,6 +33,7 @@ from trainer.extras.parquet.files import (
     find_columns,
     listed_texts,
     read_layout,
+    unread_columns,
 )
 from trainer.extras.parquet.format import NAMES, Columns, ParquetFormat, row_target
 from trainer.extras.parquet.leaf import FORMAT
@@ -67,6 +68,8 @@ def prepare_parquet(
     existing = existing_manifest(output)
     everything = [path for paths in found.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
+    for column, what in unread_columns(layout, columns).items():
+        print(f"the column {column!r} is not read: {what}, {OTHER_COMMANDS[what]}")
     rows = sum(_checked(path, columns) for path in everything)
     names = class_names(layout, columns, options) or _listed_names(everything, columns)
     columns = _with_form(columns, options, len(names))

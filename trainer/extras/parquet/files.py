@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainer.data.example import BrokenRecordError
+from trainer.data.example import BOXES, MASK, OTHER_COMMANDS, BrokenRecordError
 from trainer.extras.parquet.format import NAMES, NUMBERS, Columns, explained, first_line
 from trainer.leaves import TASKS
 
@@ -22,6 +23,9 @@ _REWRITE: Final = "write the files again with fewer rows in a row group, such as
 
 _LABELS: Final = ("label", "labels")
 """Usual names of the column of labels."""
+
+_MASKS: Final = re.compile(r"mask|segmentation|annotation|(?:^|_)seg(?:$|_)", re.IGNORECASE)
+"""Parts of names of columns of images that are masks."""
 
 _TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 """Whether a type is one of texts."""
@@ -102,6 +106,12 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     column = label if label is not None else _only_target(layout)
     if column in layout.targets:
         return Columns(found_image, column, layout.images[found_image], *layout.targets[column])
+    others = [name for name in layout.images if name != found_image]
+    if not label and others and not layout.labels:
+        raise UnfitFileError(
+            f"has no column of labels, but another one of images, {others[0]!r}; if these are"
+            f" masks, {OTHER_COMMANDS[MASK]}"
+        )
     found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", _LABELS)
     return Columns(found_image, found_label, layout.images[found_image])
 
@@ -122,6 +132,14 @@ def _only_target(layout: Layout) -> str:
 
     found = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
     return found[0] if len(found) == 1 else ""
+
+
+def unread_columns(layout: Layout, columns: Columns) -> dict[str, str]:
+    """Return the columns with labels of other tasks, with what they hold: these are not read."""
+    masks = {name: MASK for name in layout.images if _MASKS.search(name)}
+    boxes = {name: BOXES for name, (_, form) in layout.targets.items() if not form}
+    used = columns.image, columns.label
+    return {name: what for name, what in (boxes | masks).items() if name not in used}
 
 
 def check_row_groups(path: str, columns: Columns) -> int:

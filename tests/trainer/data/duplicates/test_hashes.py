@@ -4,12 +4,9 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageFilter
 
-from trainer.data.duplicates import hashes
-from trainer.data.duplicates.hashes import BITS, find_matches, perceptual_hash
+from trainer.data.duplicates.hashes import perceptual_hash
 
 
 def scene(seed, size=(240, 180)):
@@ -54,35 +51,3 @@ def test_other_images_and_mirrored_ones_are_not_near():
 @pytest.mark.parametrize("data", [b"", b"not an image", encode(Image.new("RGB", (40, 40), "grey"))])
 def test_an_image_of_one_level_or_that_cannot_be_decoded_has_no_hash(data):
     assert perceptual_hash(data) is None
-
-
-def every_pair(training, held_out, distance):
-    found = []
-    for place, own in enumerate(held_out.tolist()):
-        near = [((own ^ other).bit_count(), n) for n, other in enumerate(training.tolist())]
-        if near and min(near)[0] <= distance:
-            found.append((place, min(near)[1], min(near)[0]))
-    return found
-
-
-@given(st.integers(0, 2**32), st.integers(0, 6), st.sampled_from([1, 5, 1 << 20]))
-def test_the_nearest_of_all_pairs_is_found_whatever_fits_into_memory(seed, distance, pairs):
-    noise = np.random.default_rng(seed)
-    training = noise.integers(0, 1 << 63, 40, np.uint64)
-    held_out = np.concatenate([training[:10], noise.integers(0, 1 << 63, 5, np.uint64)])
-    for place in range(10):
-        for bit in noise.choice(BITS, noise.integers(0, 9), replace=False):
-            held_out[place] ^= np.uint64(1) << np.uint64(bit)
-    training[30] = training[3]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashes, "_PAIRS", pairs)
-        found = find_matches(training, held_out, distance)
-    columns = (found.held_out, found.training, found.distance)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert rows == every_pair(training, held_out, distance)
-
-
-def test_a_split_without_hashes_has_no_pairs():
-    some, none = np.array([1, 2], np.uint64), np.array([], np.uint64)
-    assert len(find_matches(some, none, 4).held_out) == 0
-    assert len(find_matches(none, some, 4).held_out) == 0

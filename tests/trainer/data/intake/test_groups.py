@@ -6,18 +6,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainer.support.data_sets.image_folders import picture, prepare, records
+from tests.trainer.support.data_sets.image_folders import (
+    bytes_path,
+    picture,
+    prepare,
+    records,
+    rejected,
+)
 from trainer.data.intake.groups import Group, by_pattern, hold_out, read_groups
 from trainer.errors import DataError
 
 COUNTS = st.dictionaries(st.integers(0, 4), st.integers(1, 6), min_size=1, max_size=3)
 
 
+def held_out(groups, fraction):
+    whole = Counter()
+    for group in groups:
+        whole.update(group.counts)
+
+    def of_label(label):
+        own = [group for group in groups if label in group.counts]
+        return sorted(own, key=lambda group: (sum(group.counts.values()), group.name))
+
+    return set(hold_out(whole, groups, of_label, fraction))
+
+
 @settings(max_examples=200)
 @given(st.lists(COUNTS, min_size=2, max_size=60), st.floats(0.05, 0.5))
 def test_no_class_loses_all_its_images_and_shares_are_near(counts, fraction):
     groups = [Group(f"g{number}", count) for number, count in enumerate(counts)]
-    chosen = hold_out(groups, fraction)
+    chosen = held_out(groups, fraction)
     whole, held = Counter(), Counter()
     for group in groups:
         whole.update(group.counts)
@@ -29,7 +47,7 @@ def test_no_class_loses_all_its_images_and_shares_are_near(counts, fraction):
 
 def test_a_class_gets_a_held_out_group_if_it_has_two():
     groups = [Group("a", {0: 50}), Group("b", {0: 50}), Group("c", {1: 3}), Group("d", {1: 9})]
-    assert hold_out(groups, 0.02) == {"a", "c"}
+    assert held_out(groups, 0.02) == {"a", "c"}
 
 
 def test_a_pattern_finds_the_group():
@@ -85,3 +103,16 @@ def test_given_splits_that_share_a_group_are_refused(tmp_path):
         prepare(tmp_path / "in", tmp_path / "out", group_by="p[0-9]")
     with pytest.raises(DataError, match="has no group"):
         prepare(tmp_path / "in", tmp_path / "out", group_by="q[0-9]")
+
+
+def test_groups_and_reasons_of_names_that_are_no_text_are_kept(tmp_path):
+    for number in range(20):
+        for label in ("cat", "dog"):
+            folder = tmp_path / "in" / label
+            folder.mkdir(parents=True, exist_ok=True)
+            name = b"p%d\xff_%d.jpg" % (number % 5, number)
+            bytes_path(folder, name).write_bytes(picture(number))
+    bytes_path(tmp_path / "in", b"\xff.jpg").write_bytes(picture(0))
+    prepare(tmp_path / "in", tmp_path / "out", group_by="p.*_", max_rejected="1", held_out=0.4)
+    assert set(read_groups(tmp_path / "out")["validation"]) == {0, 1}
+    assert rejected(tmp_path / "out")[1:] == [("", "\udcff.jpg", "lies in no class's folder")]

@@ -117,18 +117,40 @@ def masks(root, orientation, size, spelling, *, white=1, mode="L"):
     ]  # fmt: skip
 
 
-def parquet(root, orientation, size, spelling):
+def rows_of(root, orientation, size, spelling, **columns):
+    """Parquet files with the images and a column of something for each."""
     images(root / "files", orientation, size, spelling)
-    left, top, right, bottom = picture()[1]
     stored = [(root / "files" / name).read_bytes() for name in names(spelling)]
-    boxes = [{"bbox": [[left, top, right - left, bottom - top]], "category": [0]}] * COUNT
-    rows = pa.table({"image": [{"bytes": data} for data in stored], "objects": boxes})
+    rows = pa.table({"image": [{"bytes": data} for data in stored], **columns})
     (root / "in").mkdir()
     for split in ("train", "validation"):
         pq.write_table(rows, root / f"in/{split}-00000-of-00001.parquet")
+    return ["parquet", "--input", str(root / "in")]
+
+
+def parquet_labels(root, orientation, size, spelling):
+    return rows_of(root, orientation, size, spelling, label=[n % 2 for n in range(COUNT)])
+
+
+def parquet_lists(root, orientation, size, spelling):
+    lists = [["a"], ["b"], ["a", "b"]] * (COUNT // 3)
+    return rows_of(root, orientation, size, spelling, labels=lists)
+
+
+def parquet_masks(root, orientation, size, spelling):
+    encoded = io.BytesIO()
+    Image.new("L", (40, 30), 1).save(encoded, "PNG")
+    masks_ = [{"bytes": encoded.getvalue()}] * COUNT
+    return rows_of(root, orientation, size, spelling, mask=masks_)
+
+
+def parquet(root, orientation, size, spelling):
+    left, top, right, bottom = picture()[1]
+    boxes = [{"bbox": [[left, top, right - left, bottom - top]], "category": [0]}] * COUNT
+    command = rows_of(root, orientation, size, spelling, objects=boxes)
     (root / "names.txt").write_text("white\n")
     return [
-        "parquet", "--input", str(root / "in"), "--class-names", str(root / "names.txt"),
+        *command, "--class-names", str(root / "names.txt"),
         "--label-column", "objects", "--target-form", "xywh",
     ]  # fmt: skip
 
@@ -153,6 +175,11 @@ RULES = {
     masks: {"upright": "", "mirrored": UNCLEAR, "upside down": UNCLEAR,
             "sideways": "but its mask 40 x 30", "square": UNCLEAR},
     parquet: {"upright": "", **dict.fromkeys(list(TURNED)[1:], UNCLEAR)},
+    # Labels are of the whole image, whichever way up.
+    parquet_labels: dict.fromkeys(TURNED, ""),
+    parquet_lists: dict.fromkeys(TURNED, ""),
+    # Read from folders alone, where the rules of masks are.
+    parquet_masks: dict.fromkeys(TURNED, "`prepare segmentation`"),
 }  # fmt: skip
 
 
@@ -181,7 +208,7 @@ def records(root):
 def test_an_image_that_exif_turns(tmp_path, capsys, form, turned):
     orientation, size = TURNED[turned]
     command, reason = form(tmp_path, orientation, size, "NFC"), RULES[form][turned]
-    if form is parquet:
+    if command[0] == "parquet":
         # Read in place, where nothing is left out.
         assert main(["prepare", *command, "--processes", "1"]) == (3 if reason else 0)
         assert reason in capsys.readouterr().err

@@ -1,16 +1,22 @@
 """What a preparation holds in memory before it reads an image does not grow with the images."""
 
 import json
+import pickle
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
+from trainer.data.intake.groups import read_groups, save_groups
 from trainer.data.prepare.folder import folder_inputs
 from trainer.data.prepare.input_files import in_folder
 from trainer.data.prepare.listing import Listing
+from trainer.data.prepare.options import WriteOptions
+from trainer.data.prepare.rejected import RejectedFile, Rejections
 from trainer.data.tables import reader
 from trainer.data.tables.options import PrepareTableOptions
 from trainer.data.tables.prepare import table_inputs
+from trainer.errors import DataError
 from trainer.extras.detection.data import coco, coco_json, yolo
 from trainer.extras.detection.data.folder import Folder
 from trainer.extras.detection.data.options import PrepareDetectionOptions
@@ -24,6 +30,8 @@ FEW, MANY = 500, 2000
 MOST_BYTES = 250
 """Most bytes of Python's memory for each further image. Python keeps up to 2,000 tuples of a size
 for reuse, however many images there are; whatever holds names has more."""
+LARGEST_TARGETS = 2000
+"""Most bytes of what a task says of the labels of all images."""
 
 
 def names(count):
@@ -58,6 +66,13 @@ def several_labels(root, count):
 
 def several_folders(root, count):
     return lambda: of_folders(root / "in")
+
+
+def groups(root, count):
+    """Two files in each group."""
+    return lambda: replace(
+        folder_inputs(root / "in"), group=lambda file: f"{int(file.name[-11:-4]) // 2:09}"
+    )
 
 
 def masks(root, count):
@@ -103,12 +118,23 @@ def peak(root, form, count):
         listing.fill(inputs, 0, 0.1, group=inputs.group)
         assert sum(size.files for size in listing.split_sizes().values()) == count
         listing.close()
+        # Each task carries it to another process.
+        assert len(pickle.dumps(inputs.targets)) < LARGEST_TARGETS
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-FORMS = [folder, table, several_labels, several_folders, masks, boxes_of_yolo, boxes_of_coco]
+FORMS = [
+    folder,
+    table,
+    groups,
+    several_labels,
+    several_folders,
+    masks,
+    boxes_of_yolo,
+    boxes_of_coco,
+]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
@@ -120,6 +146,66 @@ def test_further_images_need_no_memory(tmp_path, monkeypatch, form):
     # Again if need be: Python's table of interned names grows once, by megabytes.
     many = (peak(tmp_path / f"many-{turn}", form, MANY) for turn in range(2))
     assert any((most - few) / (MANY - FEW) < MOST_BYTES for most in many)
+
+
+def bytes_per_file(use):
+    """Bytes that Python holds at most for each further file that `use(count)` has to do with."""
+    peaks = []
+    for count in (FEW, FEW, MANY):
+        tracemalloc.start()
+        try:
+            use(count)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return (peaks[2] - peaks[1]) / (MANY - FEW)
+
+
+def rejected_files(count):
+    for number, name in enumerate(names(count)):
+        yield RejectedFile("train", name, f"is of kind {number} (at {number})", counted=number > 99)
+
+
+def test_further_rejected_files_need_no_memory(tmp_path):
+    def reject(count):
+        rejections = Rejections(rejected_files(count), 1, WriteOptions(), "prepare folder")
+        with pytest.raises(DataError, match="are not usable images"):
+            rejections.check(tmp_path, finished=True)
+        assert len((tmp_path / "rejected.csv").read_text().splitlines()) == count + 1
+        assert rejections.has("train", names(count)[-1])
+        assert not rejections.has("validation", names(count)[-1])
+
+    assert bytes_per_file(reject) < MOST_BYTES
+
+
+def test_further_held_out_groups_need_no_memory(tmp_path):
+    def number(count):
+        write(tmp_path / str(count), count)
+        inputs = groups(tmp_path / str(count), count)()
+        listing = Listing(tmp_path / str(count) / "listing.sqlite")
+        listing.fill(inputs, 0, 0.5, group=inputs.group)
+        tracemalloc.reset_peak()
+        save_groups(tmp_path, listing.group_numbers(lambda *_: False))
+        listing.close()
+        listing.path.unlink()
+        assert count // 5 < max(read_groups(tmp_path)["validation"]) < count // 3
+
+    assert bytes_per_file(number) < MOST_BYTES
+
+
+def test_further_wrong_rows_of_a_table_need_no_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_CHUNK", 4096)
+    (tmp_path / "a.jpg").touch()
+
+    def read(count):
+        with (tmp_path / "t.csv").open("w") as file:
+            file.write("file,class\na.jpg,1\n")
+            file.writelines(f"a.jpg,{n % 2},one cell too many\n" for n in range(count))
+        options = PrepareTableOptions(input=str(tmp_path), table=str(tmp_path / "t.csv"))
+        with pytest.raises(DataError, match=rf"line 22: .*\n  \.\.\. and {count - 20:,} more"):
+            table_inputs(tmp_path, options)
+
+    assert bytes_per_file(read) < MOST_BYTES / 5
 
 
 def test_a_folder_of_very_many_files_is_listed_without_sorting_them(tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ class ScannedShard:
     """Name and synset of each label in the records; empty where the records have none."""
     notes: dict[int, Noted] = field(default_factory=dict)
     """Notes by kind: `UNKNOWN` and the others."""
-    found: Counter[str] = field(default_factory=Counter)
+    metadata: Counter[str] = field(default_factory=Counter)
     """Images by what their records hold besides pixels."""
     values: Values | None = None
     """Values of the deep images; None if there are none."""
@@ -134,6 +134,9 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
                 fault = f"label {record.label} is not a class, 0 to {task.classes - 1}"
                 break
             _add(record, scanned, f"{Path(task.file).name}, {where}")
+            if len(scanned.labels) > MAX_CLASSES:
+                fault = f"has one of more than {MAX_CLASSES:,} labels, too many to be classes"
+                break
             advance(1)
             where = ""
     except BrokenRecordError as error:
@@ -153,7 +156,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
 
 def _add(record: Record, scanned: ScannedShard, where: str) -> None:
     scanned.labels[record.label] += 1
-    scanned.found.update(_besides_pixels(record))
+    scanned.metadata.update(_besides_pixels(record))
     note_name(scanned.names, record.label, (record.text, record.synset), where)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
     notes[UNREAD] = record.unread and f"has {record.unread}"
@@ -194,15 +197,15 @@ def intake_of(scanned: Iterable[ScannedShard]) -> Intake:
     """Return what records hold besides pixels, after a warning if that is anything: the files are
     not changed, so all of it is wherever they are.
     """
-    found = sum((part.found for part in scanned), Counter[str]())
-    if found:
+    metadata = sum((part.metadata for part in scanned), Counter[str]())
+    if metadata:
         print(
-            f"warning: the records hold more than pixels: {counted(found)}; the files are not"
+            f"warning: the records hold more than pixels: {counted(metadata)}; the files are not"
             " changed, so this goes wherever they go",
             file=sys.stderr,
             flush=True,
         )
-    return Intake(IN_PLACE, dict(sorted(found.items())))
+    return Intake(IN_PLACE, dict(sorted(metadata.items())))
 
 
 def note_name(

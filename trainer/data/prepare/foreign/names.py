@@ -32,10 +32,10 @@ def files_by_split(
     Raises:
         DataError: A split has no files, lacks some, or has files of several series.
     """
-    found: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
+    by_split: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
     for name, path in files.items():
-        found[split_of(name)][name] = path
-    train, held, test, others = found.values()
+        by_split[split_of(name)][name] = path
+    train, held, test, others = by_split.values()
     used = {"train": train, "validation": held or test}
     if held and test and divide:
         used["test"] = test

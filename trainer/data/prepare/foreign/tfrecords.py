@@ -50,11 +50,11 @@ def prepare_tfrecords(
     if not options.input:
         raise ConfigError(["--input: name the folder of the shards"])
     folder = Path(options.input)
-    found = find_shards(folder)
+    by_split = find_shards(folder)
     existing = existing_manifest(folder)
     shards = [
         ForeignShard(split, path, name, TFRECORDS)
-        for split, paths in found.items()
+        for split, paths in by_split.items()
         for name, path in paths.items()
     ]
     for shard in shards:

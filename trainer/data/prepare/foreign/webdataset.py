@@ -38,7 +38,7 @@ _ARCHIVES = (".tar", ".tgz", ".tar.gz")
 _MEMBER = re.compile(r"((?:.*/)?[^/.]+)\.([^/]+)")
 """Key and extension of a file, as in WebDataset: the extension begins at the name's first dot."""
 _IMAGES: Final = ("jpg", "jpeg", "png", "webp")
-_TOLD_EVERY = 100_000
+_REPORT_EVERY = 100_000
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Sample:
         Raises:
             RejectedError: There is none, or there are several.
         """
-        found = [name for name in _IMAGES if name in self.files]
-        if len(found) == 1:
-            return self.files[found[0]]
-        if found:
-            raise RejectedError("has several images: ", f".{', .'.join(found)}")
+        images = [name for name in _IMAGES if name in self.files]
+        if len(images) == 1:
+            return self.files[images[0]]
+        if images:
+            raise RejectedError("has several images: ", f".{', .'.join(images)}")
         raise RejectedError(f"has no image: none of .{', .'.join(_IMAGES)}")
 
 
@@ -164,18 +164,18 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     missing = [f"--input: {text} does not exist" for text in given if not Path(text).exists()]
     if missing:
         raise ConfigError(missing)
-    found: dict[str, Path] = {}
+    archives: dict[str, Path] = {}
     for root in map(Path, given):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             # The names of records begin with it, so it must not depend on where the input is.
             name = path.relative_to(root).as_posix() if root.is_dir() else path.name
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):
-                if name in found:
+                if name in archives:
                     raise DataError(
                         f"--input: there are two archives {name}; name a folder that contains both"
                     )
-                found[name] = path.resolve()
-    return files_by_split(found, ", ".join(given), _ARCHIVES[0], divide=True)
+                archives[name] = path.resolve()
+    return files_by_split(archives, ", ".join(given), _ARCHIVES[0], divide=True)
 
 
 def webdataset_inputs(
@@ -244,9 +244,9 @@ def _numbered_classes(archives: Mapping[str, Mapping[str, Path]], field: str) ->
     """
     labels, largest, example = Labels((), field), -1, ""
     paths = chain.from_iterable(of_split.items() for of_split in archives.values())
-    found = chain.from_iterable(samples(name, path) for name, path in paths)
-    for number, sample in enumerate(found, 1):
-        if number % _TOLD_EVERY == 0:
+    every_sample = chain.from_iterable(samples(name, path) for name, path in paths)
+    for number, sample in enumerate(every_sample, 1):
+        if number % _REPORT_EVERY == 0:
             print(f"reading labels: {number:,} images so far", flush=True)
         listed = _listed("", sample, labels)
         if isinstance(listed, ImageFile):

@@ -7,6 +7,8 @@ with the command that reads such data.
 import io
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from PIL import Image
@@ -104,9 +106,40 @@ TFRECORDS = {
     ),
 }  # fmt: skip
 
+
+def parquet(root, columns):
+    (root / "in").mkdir()
+    for split, count in (("train", COUNT - 2), ("validation", 2)):
+        rows = {"image": [{"bytes": picture(number, 16)} for number in range(count)]}
+        rows |= {name: [of_row(n) for n in range(count)] for name, of_row in columns.items()}
+        pq.write_table(pa.table(rows), root / f"in/{split}-00000-of-00001.parquet")
+    return ["parquet", "--input", str(root / "in")]
+
+
+ONE = {"label": lambda n: n % 2}
+MASKED = {"annotation": lambda n: {"bytes": mask()}}
+LISTS = {"labels": lambda n: ["a", "b"][: 1 + n % 2]}
+OBJECTS = {"objects": lambda n: {"bbox": [[1, 2, 3, 4]], "category": [0]}}
+PARQUET = {
+    "one class": (ONE, ""),
+    "boxes": (OBJECTS, ""),
+    "a class and boxes": (ONE | OBJECTS, ""),
+    "a class, chosen, and boxes": (
+        ONE | OBJECTS, "'objects' is not read: boxes, write them as COCO"
+    ),
+    "mask": (MASKED, "`prepare segmentation`"),
+    "a mask called label": ({"label": MASKED["annotation"]}, "`prepare segmentation`"),
+    "a class and a mask": (ONE | MASKED, "'annotation' is not read: a mask, write images and"),
+    "several labels": (LISTS, ""),
+    "several labels and a mask": (
+        LISTS | MASKED, "'annotation' is not read: a mask, write images and"
+    ),
+}  # fmt: skip
+
 CASES = [
     *((archive, case, *row) for case, row in WEBDATASET.items()),
     *((shards, case, *row) for case, row in TFRECORDS.items()),
+    *((parquet, case, *row) for case, row in PARQUET.items()),
 ]
 
 
@@ -115,6 +148,11 @@ CASES = [
 )
 def test_data_of_another_task(tmp_path, capsys, form, case, content, said):
     command = form(tmp_path, content)
+    if case == "a class, chosen, and boxes":
+        command += ["--label-column", "label"]
+    elif form is parquet and "objects" in content:
+        (tmp_path / "names.txt").write_text("white\nblack\n")
+        command += ["--class-names", str(tmp_path / "names.txt")]
     status = main(["prepare", *command, "--processes", "1"])
     assert status == (3 if said.startswith("`") else 0)
     printed = capsys.readouterr()
@@ -123,4 +161,5 @@ def test_data_of_another_task(tmp_path, capsys, form, case, content, said):
     if status == 0:
         folder = tmp_path / ("out" if form is archive else "in")
         assert len(load_manifest(folder).classes) == 2
-        assert ("besides a class" in text or "another task" in text) == bool(said)
+        noted = ("besides a class", "another task", "is not read")
+        assert any(words in text for words in noted) == bool(said)

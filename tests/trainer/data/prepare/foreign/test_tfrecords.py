@@ -182,6 +182,17 @@ def test_the_first_label_follows_from_the_labels(
     assert counted == train
 
 
+def test_labels_that_are_numbers_of_images_are_refused_while_they_are_counted(
+    tmp_path, monkeypatch
+):
+    """All would be in memory, with their names."""
+    monkeypatch.setattr("trainer.data.prepare.foreign.in_place.MAX_CLASSES", 5)
+    write(tmp_path / "set", pictures(range(20)), shards=1)
+    write(tmp_path / "set", pictures([0]), "validation", 1)
+    with pytest.raises(DataError, match=r"record 5: has one of more than 5 labels, too many"):
+        describe(tmp_path / "set")
+
+
 @pytest.mark.parametrize(
     ("train", "validation", "asked", "words"),
     [
