@@ -6,7 +6,7 @@ estimated as if it were not known: from the rows of other publishers or, for a m
 user, from rows of the same system with fewer GPUs. The measurements in these cases give a class its
 usual ratio and its factor.
 
-`python -m jobs.extras.estimate.factors` writes the table of docs/plan.md.
+`python -m jobs.extras.estimate.factors` writes the table of its README.md.
 """
 
 import re
@@ -22,7 +22,7 @@ from typing import Final
 
 from jobs.extras.estimate.rows import Row, shipped
 
-DOCUMENT: Final = Path(__file__).resolve().parents[3] / "docs" / "plan.md"
+DOCUMENT: Final = Path(__file__).with_name("README.md")
 TABLE: Final = re.compile(r"<!-- factors -->\n.*?<!-- end -->", re.DOTALL)
 SHARE: Final = 0.95
 """Share of the held-out rows of each publisher that lie within the factor of a class."""
@@ -208,7 +208,7 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    """Write the table of docs/plan.md, and print it."""
+    """Write the table of README.md, and print it."""
     DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     print(table(shipped()))
     return 0

@@ -131,7 +131,7 @@ class Forecaster:
             return "measure two nodes: networks without InfiniBand differ too much"
         return (
             f"no row of {wanted.model} on a {gpu} with {wanted.framework}, {wanted.precision},"
-            f" batch {wanted.batch_per_gpu}; measure it (docs/plan.md)"
+            f" batch {wanted.batch_per_gpu}; measure it (jobs/extras/estimate/README.md)"
         )
 
     def choice(self, size: Size, nodes: int, priority: str) -> Estimate:
