@@ -57,7 +57,7 @@ class Options(BenchmarkOptions):
 
     images: Annotated[int, Bounds(at_least=1000)] = 20_000
     """Images of the smaller size; the larger has four times as many."""
-    rounds: Annotated[int, Positive] = 2
+    rounds: Annotated[int, Positive] = 1
     """Number of measurements of each size."""
     scratch: str | None = None
     """Folder for scratch files; by default that of the system."""
