@@ -1,6 +1,18 @@
-"""The Pulumi program: reads the settings of the stack and declares the platform.
+"""The Pulumi program of a stack, which `make up` runs through `pulumi up`.
 
-Run by `pulumi up`; without Azure, `python -m infra.render.render STACK` shows what it declares.
+    stack_config.py              opens the settings that Pulumi passes
+    validation.py                reads and checks them, once in a process, with checks/network.py
+    composition/platform.py      declares all components, and names the steps in order:
+        composition/services.py          vault, storage accounts, registry
+        composition/connectivity.py      network, DNS zones, private endpoints
+        composition/observability.py     where logs go
+        composition/stack_outputs.py     what jobs are given; outputs.py has its form
+
+The settings are in settings.py and network_settings.py; leaf.py says what an extra adds to them.
+naming.py forms all names, subnets.py the address plan, and composition/parts.py holds what an extra
+is given. Each component of `components/` declares the resources of one service.
+
+Without Azure, `python -m infra.render.render STACK` shows what the program declares.
 """
 
 import sys

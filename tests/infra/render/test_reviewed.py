@@ -10,7 +10,7 @@ from tests.infra.render import reviewed
 from tests.infra.support.stacks import settings_of
 from tests.infra.support.variants import ANOTHER_TEAM, RECORDED
 
-NOT_DECLARED = ("network.existing", "subscription.dedicated_cores")
+NOT_DECLARED = ("network.existing", "subscription.dedicated_cores", "subscription.sizes")
 """Settings that no input of a declared resource follows from."""
 
 
