@@ -55,7 +55,7 @@ def _named(settings: Settings) -> Iterator[Needed]:
     """Yield the needs of the settings that name a resource: name of the check, setting, API
     version, accepted values by path, and cure.
     """
-    here = {"location": (settings.location,)}
+    here: dict[str, tuple[object, ...]] = {"location": (settings.location,)}
     flat: dict[str, tuple[object, ...]] = {"properties.isHnsEnabled": (None, False)}
     nodes = (
         NETWORK_VERSION,
