@@ -98,7 +98,8 @@ def _named(settings: Settings) -> Iterator[Needed]:
             "name an account of blobs without a hierarchical namespace",
         ),
         (
-            *("services", "registry.existing", "2023-07-01", {"sku.name": ("Premium",)}),
+            *("services", "registry.existing", "2023-07-01"),
+            {"sku.name": ("Premium",)},
             "change its tier (az acr update --sku Premium): only Premium has private endpoints",
         ),
         (
