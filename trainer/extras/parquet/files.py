@@ -135,7 +135,7 @@ def _only_target(layout: Layout) -> str:
 
 
 def unread_columns(layout: Layout, columns: Columns) -> dict[str, str]:
-    """Return the columns with labels of other tasks, with what they hold: these are not read."""
+    """Return the columns with labels of other tasks, with their kind: these are not read."""
     masks = {name: MASK for name in layout.images if _MASKS.search(name)}
     boxes = {name: BOXES for name, (_, form) in layout.targets.items() if not form}
     used = columns.image, columns.label

@@ -108,7 +108,7 @@ def test_the_sdk_takes_the_printed_file(tmp_path):
     assert (trial["resources"]["instanceCount"], trial["resources"]["shmSize"]) == (2, "64g")
     assert trial["environmentVariables"] == spec.variables
     assert sent["identity"]["clientId"] == spec.cluster.identity_client_id
-    # Its trials are no attempts of one run.
+    # Its trials do not count as attempts of one run.
     assert not {"run", "attempt"} & set(sent["tags"])
 
 
