@@ -35,7 +35,7 @@ PRICES: Final = tuple(Path(__file__).parent / "extras" / row / "prices.json" for
 def _composed() -> type[Settings]:
     """Return the settings of a stack with the groups of the leaves."""
     own = typing.get_type_hints(Settings)
-    profiles = (*typing.get_args(Profile), *(one for leaf in LEAVES for one in leaf.nodes))
+    profiles = (*typing.get_args(Profile), *(profile for leaf in LEAVES for profile in leaf.nodes))
     parts: dict[str, list[type]] = {}
     for leaf in LEAVES:
         for key, group in leaf.groups.items():
@@ -46,8 +46,9 @@ def _composed() -> type[Settings]:
         bases = (*reversed(groups), *([own[key]] if key in own else []))
         group = groups[0] if len(bases) == 1 else _merged(key, bases)
         optional = all(
-            one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING
-            for one in dataclasses.fields(group)
+            field.default is not dataclasses.MISSING
+            or field.default_factory is not dataclasses.MISSING
+            for field in dataclasses.fields(group)
         )
         default = dataclasses.field(default_factory=group, kw_only=True)
         added.append((key, group, default if optional else dataclasses.field(kw_only=True)))

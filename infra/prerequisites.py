@@ -9,9 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, get_args, get_type_hints
 
+from common.fields import get
 from infra import stack_config
 from infra.catalog import roles
 from infra.checks import needs
+from infra.checks.network import EXISTING_SERVICES
 from infra.leaf import Beginning, Needed
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
@@ -28,6 +30,12 @@ _RESOURCES = {
     "registry": ("Microsoft.ContainerRegistry/registries", "registry"),
     "vault": ("Microsoft.KeyVault/vaults", "vault"),
 }
+_ZONAL = {
+    "storage.default_redundancy": "ZRS",
+    "storage.data_redundancy": "ZRS",
+    "registry.zone_redundant": True,
+}
+"""Values of settings that need a region with availability zones."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +118,8 @@ def read_file(
 
 def of(settings: Settings) -> Prerequisites:
     """Return what these settings ask of Azure."""
-    names, storage = settings.names, settings.storage
-    existing = {
-        "default_storage": storage.existing_default,
-        "data_storage": storage.existing_data,
-        "registry": settings.registry.existing,
-        "vault": settings.vault.existing,
-    }
-    declared, needed = [which for which in GLOBAL if existing[which] is None], needs.of(settings)
-    zonal = {
-        "storage.default_redundancy": storage.default_redundancy == "ZRS",
-        "storage.data_redundancy": storage.data_redundancy == "ZRS",
-        "registry.zone_redundant": settings.registry.zone_redundant,
-    }
+    names, needed = settings.names, needs.of(settings)
+    declared = [name for name in GLOBAL if get(settings, EXISTING_SERVICES[name]) is None]
     return Prerequisites(
         tenant_id=settings.subscription.tenant,
         subscription_id=settings.subscription.id,
@@ -139,12 +136,12 @@ def of(settings: Settings) -> Prerequisites:
         access=Access(
             "allowlisted" if settings.public else "private", settings.allowed_addresses, ()
         ),
-        names=tuple(GlobalName(getattr(names, which), *_RESOURCES[which]) for which in declared),
+        names=tuple(GlobalName(getattr(names, name), *_RESOURCES[name]) for name in declared),
         sizes={
             f"clusters.{key}.size": (cluster.size, cluster.azure_priority)
             for key, cluster in settings.clusters.items()
         },
-        zonal=tuple(key for key, needed in zonal.items() if needed),
+        zonal=tuple(key for key, value in _ZONAL.items() if get(settings, key) == value),
         beginnings=tuple(need for need in needed if isinstance(need, Beginning)),
         existing=tuple(need for need in needed if isinstance(need, Needed)),
         prefix=settings.prefix,

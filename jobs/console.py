@@ -78,7 +78,7 @@ def ask(prompt: str, accepted: Sequence[str], subject: str, nothing: str) -> Non
         nothing: Clause of the error if the user does not confirm.
 
     Raises:
-        UserError: stdin is not a terminal, or the answer is another one.
+        UserError: stdin is not a terminal, or the answer differs.
     """
     if not sys.stdin.isatty():
         raise UserError(
@@ -90,7 +90,7 @@ def ask(prompt: str, accepted: Sequence[str], subject: str, nothing: str) -> Non
 
 
 def agree(warning: str, console: Console) -> None:
-    """Ask the user once whether to go on with what costs money.
+    """Ask the user once whether to continue with a step that costs money.
 
     Raises:
         UserError: stdin is not a terminal, or the answer is not yes.

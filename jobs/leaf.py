@@ -1,7 +1,7 @@
 """The interface of a leaf: a feature that a stack can do without, in a folder of its own.
 
 `leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
-else names it. What carries a feature out is named as MODULE:NAME, and imported when it is used.
+else names it. Its code is named as MODULE:NAME, and imported when it is used.
 """
 
 from collections.abc import Mapping
@@ -56,9 +56,9 @@ class JobKind:
     """Time limit in hours of a short job, which hangs and wastes money if it takes longer; None is
     Azure's maximum."""
     continues: str | None = CONTINUES
-    """What a job does that is started again; None if it begins anew."""
+    """How a job continues that is started again, as a clause; None if it begins anew."""
     unfollowed: str | None = None
-    """What is not done, as a clause, while no command follows a job."""
+    """The work that is not done while no command follows a job, as a clause."""
     completed: str | None = None
     """MODULE:FUNCTION called once a followed job has completed, with the workspace and the job;
     returns an `OutputEntry` for the end of the command's output."""
@@ -125,7 +125,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a feature adds to the jobs. Everything is optional."""
+    """The parts that a feature adds to the jobs. Everything is optional."""
 
     commands: tuple[JobCommand, ...] = ()
     """Its commands."""
@@ -134,7 +134,7 @@ class Leaf:
     billed: Billed | None = None
     """Its resources that cost money by the hour."""
     about_run: str | None = None
-    """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
+    """MODULE:FUNCTION(run, outputs) -> line or None: its facts of a `ComparedRun`, for
     `compare`."""
     about_model: str | None = None
     """MODULE:FUNCTION(client, folder) -> properties of the model that is registered of a run, given

@@ -1,4 +1,4 @@
-"""Throughput of nodes: ranges in words, measured points in files, and what is expected of nodes.
+"""Throughput of nodes: ranges in words, measured points in files, and expected throughput.
 
 A file of points has one JSON object a line and is only ever appended to. Pure but for reading and
 appending.
@@ -125,7 +125,7 @@ class Point:
     xla: bool | None = None
     """Whether XLA compiled the step; None if that was not noted, which fits both."""
     data: str = SYNTHETIC
-    """What was read: synthetic, or a data set as NAME:VERSION or folder."""
+    """synthetic, or the data set that was read, as NAME:VERSION or folder."""
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.ranks) < 1 or any(not 0 < rate < inf for rate in self.rates):
@@ -140,7 +140,7 @@ class Point:
         return bool(self.rates) and self.problem is None
 
     def is_like(self, other: "Point") -> bool:
-        """Whether two points differ at most in nodes, ranks and what was measured."""
+        """Whether two points differ at most in nodes, ranks and the measurement."""
 
         def configuration(point: Point) -> tuple[object, ...]:
             network = point.model, point.precision, point.image_size
@@ -199,7 +199,7 @@ def read(path: Path) -> list[Point]:
     out.
 
     Raises:
-        UserError: The file does not exist, or a line is no point; names the line.
+        UserError: The file does not exist, or a line is not a point; names the line.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -68,11 +68,11 @@ class Table(Block):
 
 
 @dataclass(frozen=True)
-class Tables(Block):
-    """Tables side by side, where there is room."""
+class Columns(Block):
+    """Tables and plots side by side, where there is room."""
 
-    macro = "tables"
-    tables: Sequence[Table]
+    macro = "columns"
+    blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -191,4 +191,5 @@ class Page:
     def has_plots(self) -> bool:
         """Whether the page has sections with plots, for which it has a script."""
         blocks = [block for section in self.sections for block in section.blocks]
-        return any(isinstance(block, Plots) for block in blocks)
+        inner = [b for block in blocks if isinstance(block, Columns) for b in block.blocks]
+        return any(isinstance(block, Plots) for block in (*blocks, *inner))

@@ -3,18 +3,18 @@ the subscription. Pure; `jobs/` asks Azure for each.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from infra.catalog import dns_zones
 from infra.leaf import Beginning, Needed
 from infra.naming import DUTY_SUBNETS
-from infra.network_settings import ExistingNetwork
 from infra.settings import Settings
 
 NETWORK_VERSION: Final = "2024-05-01"
 ZONE_VERSION: Final = "2024-06-01"
-PROVIDER_VERSION: Final = "2021-04-01"
+STORAGE_VERSION: Final = "2023-05-01"
+RESOURCES_VERSION: Final = "2021-04-01"
 PROVIDERS: Final = (
     "Microsoft.ContainerRegistry",
     "Microsoft.Insights",
@@ -29,37 +29,13 @@ PROVIDERS: Final = (
 _ENDPOINT_ADDRESSES: Final = {"default_storage": 2, "data_storage": 1, "registry": 2, "vault": 1}
 """Addresses that the endpoints of a service take at least; that of the workspace takes one more."""
 _OFF: Final[tuple[object, ...]] = (None, [], "Disabled")
-_SERVICES: Final[Mapping[str, tuple[str, Mapping[str, tuple[object, ...]], str]]] = {
-    "storage.existing_default": (
-        "2023-05-01",
-        {"kind": ("StorageV2",), "properties.isHnsEnabled": (None, False)},
-        "name a Standard account without a hierarchical namespace, which a workspace needs",
-    ),
-    "storage.existing_data": (
-        "2023-05-01",
-        {"kind": ("BlockBlobStorage", "StorageV2"), "properties.isHnsEnabled": (None, False)},
-        "name an account of blobs without a hierarchical namespace",
-    ),
-    "registry.existing": (
-        "2023-07-01",
-        {"sku.name": ("Premium",)},
-        "change its tier (az acr update --sku Premium): only Premium has private endpoints",
-    ),
-    "vault.existing": (
-        "2026-02-01",
-        {"properties.enableRbacAuthorization": (True,)},
-        "its owner has to choose roles instead of access policies (az keyvault update"
-        " --enable-rbac-authorization true)",
-    ),
-    "monitoring.existing_log_workspace": ("2022-10-01", {}, ""),
-}
-"""By setting: API version, accepted values by path, and the cure."""
 
 
 def of(settings: Settings) -> tuple[Needed | Beginning, ...]:
     """Return all that must exist, of the trunk and of the leaves."""
-    own = (*_providers(settings), *_network(settings), *_zones(settings), *_services(settings))
-    return (*own, *(one for leaf in settings.leaves for one in leaf.needs(settings)))
+    providers = (provider(settings, namespace) for namespace in PROVIDERS)
+    leaves = (need for leaf in settings.leaves for need in leaf.needs(settings))
+    return (*providers, *_named(settings), *_zones(settings), *leaves)
 
 
 def provider(settings: Settings, namespace: str) -> Needed:
@@ -68,81 +44,100 @@ def provider(settings: Settings, namespace: str) -> Needed:
         "providers",
         namespace,
         f"/subscriptions/{settings.subscription.id}/providers/{namespace}",
-        PROVIDER_VERSION,
+        RESOURCES_VERSION,
         {"registrationState": ("Registered",)},
         "the owner of the subscription registers it once (az provider register --namespace"
         f" {namespace} --wait)",
     )
 
 
-def _providers(settings: Settings) -> Iterator[Needed]:
-    yield from (provider(settings, namespace) for namespace in PROVIDERS)
-
-
-def _network(settings: Settings) -> Iterator[Needed]:
-    network, here = settings.network, {"location": (settings.location,)}
+def _named(settings: Settings) -> Iterator[Needed]:
+    """Yield the needs of the settings that name a resource: name of the check, setting, API
+    version, accepted values by path, and cure.
+    """
+    here = {"location": (settings.location,)}
+    flat: dict[str, tuple[object, ...]] = {"properties.isHnsEnabled": (None, False)}
+    nodes = (
+        NETWORK_VERSION,
+        {
+            "properties.delegations": _OFF,
+            "properties.privateEndpointNetworkPolicies": _OFF,
+            "properties.privateLinkServiceNetworkPolicies": _OFF,
+        },
+        "the network's owner sets this for the subnets of nodes: no delegation, and both network"
+        " policies Disabled (az network vnet subnet update)",
+    )
     elsewhere = "name one in the stack's region"
-    if network.existing is not None:
-        yield Needed(
-            "network",
-            "network.existing.virtual_network",
-            network.existing.virtual_network,
-            NETWORK_VERSION,
-            here,
+    table: tuple[tuple[str, str, str, dict[str, tuple[object, ...]], str], ...] = (
+        (
+            *("resource group", "resource_group.existing", RESOURCES_VERSION, {}),
+            "check its id, or remove the setting to let the stack declare a group",
+        ),
+        (
+            *("network", "network.existing.virtual_network", NETWORK_VERSION, here),
             "nodes and endpoints are in the region of their network; name a network there, or"
             " deploy the stack to that region",
-            zones=_own_zones(settings),
-        )
-        yield from _subnets(settings, network.existing)
-    if network.route_table is not None:
-        yield Needed(
-            "network",
-            "network.route_table",
-            network.route_table,
-            NETWORK_VERSION,
-            here,
-            elsewhere,
-        )
-    if network.flow_logs_to is not None:
-        yield Needed(
-            "network", "network.flow_logs_to", network.flow_logs_to, "2023-05-01", here, elsewhere
-        )
+        ),
+        ("network", "network.existing.training_subnet", *nodes),
+        ("network", "network.existing.build_subnet", *nodes),
+        (
+            *("network", "network.existing.endpoints_subnet", NETWORK_VERSION),
+            {"properties.delegations": _OFF},
+            "private endpoints need a subnet that is not delegated",
+        ),
+        ("network", "network.route_table", NETWORK_VERSION, here, elsewhere),
+        ("network", "network.flow_logs_to", STORAGE_VERSION, here, elsewhere),
+        (
+            *("services", "storage.existing_default", STORAGE_VERSION),
+            {"kind": ("StorageV2",), **flat},
+            "name a Standard account without a hierarchical namespace, which a workspace needs",
+        ),
+        (
+            *("services", "storage.existing_data", STORAGE_VERSION),
+            {"kind": ("BlockBlobStorage", "StorageV2"), **flat},
+            "name an account of blobs without a hierarchical namespace",
+        ),
+        (
+            *("services", "registry.existing", "2023-07-01", {"sku.name": ("Premium",)}),
+            "change its tier (az acr update --sku Premium): only Premium has private endpoints",
+        ),
+        (
+            *("services", "vault.existing", "2026-02-01"),
+            {"properties.enableRbacAuthorization": (True,)},
+            "its owner has to choose roles instead of access policies (az keyvault update"
+            " --enable-rbac-authorization true)",
+        ),
+        ("services", "monitoring.existing_log_workspace", "2022-10-01", {}, ""),
+    )
+    group = f"/subscriptions/{settings.subscription.id}/resourceGroups/"
+    own = _zone_ids(settings, f"{group}{settings.names.resource_group}")
+    zones = {"network.existing.virtual_network": own if settings.network.dns_mode == "own" else ()}
+    addresses = _addresses(settings)
+    for check, setting, version, holds, cure in table:
+        id_: Any = settings
+        for part in setting.split("."):
+            id_ = getattr(id_, part, None)
+        if id_ is not None:
+            yield Needed(
+                *(check, setting, id_, version, holds, cure),
+                addresses=addresses.get(setting, 0),
+                zones=zones.get(setting, ()),
+            )
 
 
-def _subnets(settings: Settings, existing: ExistingNetwork) -> Iterator[Needed]:
+def _addresses(settings: Settings) -> dict[str, int]:
+    """Return the addresses that an existing subnet must have room for, by its setting."""
     nodes: Counter[str] = Counter()
     for cluster in settings.clusters.values():
         nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
-    for role in ("training", "build"):
-        yield Needed(
-            "network",
-            f"network.existing.{role}_subnet",
-            getattr(existing, f"{role}_subnet"),
-            NETWORK_VERSION,
-            {
-                "properties.delegations": _OFF,
-                "properties.privateEndpointNetworkPolicies": _OFF,
-                "properties.privateLinkServiceNetworkPolicies": _OFF,
-            },
-            "the network's owner sets this for the subnets of nodes: no delegation, and both"
-            " network policies Disabled (az network vnet subnet update)",
-            addresses=nodes[role],
-        )
-    yield Needed(
-        "network",
-        "network.existing.endpoints_subnet",
-        existing.endpoints_subnet,
-        NETWORK_VERSION,
-        {"properties.delegations": _OFF},
-        "private endpoints need a subnet that is not delegated",
-        addresses=1
-        + sum(
-            addresses
-            for service, addresses in _ENDPOINT_ADDRESSES.items()
-            if service not in settings.network.existing_endpoints
-        )
-        + sum(endpoint.copies for endpoint in settings.endpoint_kinds.values()),
+    endpoints = 1 + sum(endpoint.copies for endpoint in settings.endpoint_kinds.values())
+    endpoints += sum(
+        addresses
+        for service, addresses in _ENDPOINT_ADDRESSES.items()
+        if service not in settings.network.existing_endpoints
     )
+    counts = {"training": nodes["training"], "build": nodes["build"], "endpoints": endpoints}
+    return {f"network.existing.{role}_subnet": count for role, count in counts.items()}
 
 
 def _zones(settings: Settings) -> Iterator[Needed]:
@@ -150,11 +145,11 @@ def _zones(settings: Settings) -> Iterator[Needed]:
     if group is None:
         return
     linked = existing is not None and settings.network.dns_links != "declared"
-    for zone in dns_zones.needed(settings.endpoint_kinds):
+    for zone in _zone_ids(settings, group):
         yield Needed(
             "zones",
             "network.existing_dns_zones",
-            f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}",
+            zone,
             ZONE_VERSION,
             cure="its owner creates it (az network private-dns zone create); without it no name of"
             " its endpoints resolves",
@@ -162,28 +157,7 @@ def _zones(settings: Settings) -> Iterator[Needed]:
         )
 
 
-def _own_zones(settings: Settings) -> tuple[str, ...]:
-    """Return the ids of the zones that the stack declares for an existing network."""
-    if settings.network.dns_mode != "own":
-        return ()
-    group = (
-        f"/subscriptions/{settings.subscription.id}/resourceGroups/{settings.names.resource_group}"
-    )
-    return tuple(
-        f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}"
-        for zone in dns_zones.needed(settings.endpoint_kinds)
-    )
-
-
-def _services(settings: Settings) -> Iterator[Needed]:
-    named = {
-        "storage.existing_default": settings.storage.existing_default,
-        "storage.existing_data": settings.storage.existing_data,
-        "registry.existing": settings.registry.existing,
-        "vault.existing": settings.vault.existing,
-        "monitoring.existing_log_workspace": settings.monitoring.existing_log_workspace,
-    }
-    for setting, id_ in named.items():
-        if id_ is not None:
-            version, holds, cure = _SERVICES[setting]
-            yield Needed("services", setting, id_, version, holds, cure)
+def _zone_ids(settings: Settings, group: str) -> tuple[str, ...]:
+    """Return the ids of the zones of a stack's endpoints in a resource group."""
+    zones = dns_zones.needed(settings.endpoint_kinds)
+    return tuple(f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}" for zone in zones)

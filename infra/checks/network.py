@@ -212,8 +212,10 @@ def _reachable(network: NetworkSettings, text: str) -> bool:
     """Whether an address or range is in a connected network. Only the owner of an existing network
     knows what that is connected to.
     """
-    spaces = [space for text in network.peer_address_spaces if (space := address_range(text))]
-    return network.existing is not None or any(IPv4Network(text).subnet_of(one) for one in spaces)
+    if network.existing is not None:
+        return True
+    spaces = [space for peer in network.peer_address_spaces if (space := address_range(peer))]
+    return any(IPv4Network(text).subnet_of(space) for space in spaces)
 
 
 def _space(network: NetworkSettings) -> list[str]:

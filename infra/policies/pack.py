@@ -58,7 +58,7 @@ def _composed() -> tuple[Rule, ...]:
     *rules, declared = (
         replace(
             rule,
-            table=extended(rule.table, *(one.tables.get(rule.name, {}) for one in of_leaves())),
+            table=extended(rule.table, *(facts.tables.get(rule.name, {}) for facts in of_leaves())),
         )
         for rule in (*_TRUNK, invariants.AS_DECLARED)
     )
@@ -90,7 +90,7 @@ class Inputs:
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
         """Return the resources that the program declares, and their URNs by key."""
-        declared = [one for one in args.resources if one.urn in self._of]
+        declared = [resource for resource in args.resources if resource.urn in self._of]
         resources = []
         for registered in declared:
             options = {

@@ -71,6 +71,8 @@ class Row(NamedTuple):
     plus: str
     source: str | None
     """Key of a source; None if no price is recorded."""
+    region: str = ""
+    """Region that the price is of; empty if the source names none."""
     names: tuple[str, ...] = ()
 
     @property
@@ -115,7 +117,7 @@ def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
         row = Row(resource.kind, None, "no price is recorded", None)
         if price is not None:
             each = price.price.amount if price.price else None
-            row = Row(price.item, each, price.plus, price.source)
+            row = Row(price.item, each, price.plus, price.source, price.region)
         groups.setdefault(row, []).append(resource.name)
     priced = [row._replace(names=tuple(sorted(names))) for row, names in groups.items()]
     return sorted(priced, key=_order)
@@ -134,18 +136,20 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
     keys = list(dict.fromkeys(row.source for row in priced if row.source))
     currency = price_list.currency
     lines = [
-        f"| resource | count | {currency} a month each | {currency} a month | plus usage | from |",
-        "|---|--:|--:|--:|---|---|",
+        f"| resource | count | {currency} a month each | {currency} a month | plus usage | region "
+        "| date | from |",
+        "|---|--:|--:|--:|---|---|--:|---|",
     ]
     free = [row for row in priced if row.monthly == 0 and not row.plus]
     for row in (row for row in priced if row not in free):
         note = f"[{keys.index(row.source) + 1}]" if row.source else ""
+        date = price_list.sources[row.source].date if row.source else ""
         lines.append(
             f"| {row.item} | {len(row.names)} | {_money(row.each)} | {_money(row.monthly)} "
-            f"| {row.plus} | {note} |"
+            f"| {row.plus} | {row.region} | {date} | {note} |"
         )
     known, complete = total(priced)
-    lines.append(f"| **Total** | | | **{'' if complete else 'at least '}{known:.2f}** | | |")
+    lines.append(f"| **Total** | | | **{'' if complete else 'at least '}{known:.2f}** | | | | |")
     if free:
         names = ", ".join(
             f"{row.item} ({len(row.names)})"
@@ -160,9 +164,7 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
     ]
     for number, key in enumerate(keys, 1):
         source = price_list.sources[key]
-        regions = sorted({p.region for p in price_list.prices if p.source == key and p.region})
-        where = f" ({', '.join(regions)})" if regions else ""
-        lines.append(f"{number}. [{source.title}]({source.url}), {source.date}{where}")
+        lines.append(f"{number}. [{source.title}]({source.url}), {source.date}")
     return "\n".join(lines) + "\n"
 
 
@@ -191,13 +193,15 @@ def reading(price_list: PriceList) -> str:
     lines = [
         f"Training data of {gb} GB, read in blocks of 4 MiB:",
         "",
-        f"| account | {price_list.currency} a month stored | {price_list.currency} an epoch read |",
-        "|---|--:|--:|",
+        f"| account | {price_list.currency} a month stored | {price_list.currency} an epoch read "
+        "| region | date |",
+        "|---|--:|--:|---|--:|",
     ]
     reads = gb * 1e9 / (4 * 2**20)
     lines += [
         f"| {one.item.removeprefix('Storage account, ')} | {gb * one.usage['stored']:.2f} "
-        f"| {reads / 10_000 * one.usage['read']:.4f} |"
+        f"| {reads / 10_000 * one.usage['read']:.4f} | {one.region} "
+        f"| {price_list.sources[one.source].date} |"
         for one in price_list.prices
         if "read" in one.usage
     ]

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from infra.catalog import resource_ids
@@ -17,6 +18,7 @@ from infra.resources import (
     of_kind,
     requirements,
 )
+from infra.rules.expected import Expected, as_set, by_name, exactly, only_if
 from infra.rules.facts import Grants, extended, of_leaves
 from infra.rules.literals import (
     IDENTITIES,
@@ -29,7 +31,7 @@ from infra.rules.literals import (
     WRITES_RUNS,
 )
 from infra.rules.network import PRIVATE_ENDPOINT
-from infra.rules.own_services import targets
+from infra.rules.own_services import cluster_of, targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
@@ -97,21 +99,19 @@ GRANTS: Final[Mapping[str, Grants]] = {
 """Roles that each identity and each group of people may have.
 
 Written down here a second time on purpose: a change in what the program declares is a violation
-until somebody has changed this table too.
+until this table is changed too.
 """
 
 
 def people() -> dict[str, Callable[[Settings], str | None]]:
     """Return the groups of people of the trunk and of the leaves; one group may be several."""
-    return {
-        **_PEOPLE,
-        **{label: group for one in of_leaves() for label, group in one.people.items()},
-    }
+    added = (group for facts in of_leaves() for group in facts.people.items())
+    return {**_PEOPLE, **dict(added)}
 
 
 def grants() -> Mapping[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
-    return extended(GRANTS, *(one.grants for one in of_leaves()))
+    return extended(GRANTS, *(facts.grants for facts in of_leaves()))
 
 
 def roles(settings: Settings) -> dict[str, str]:
@@ -142,62 +142,109 @@ NO_OWNER = Rule(
 )
 
 
-def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
-    holders = _holders(resources, settings)
-    principals, services = _principals(resources, settings, holders), targets(resources, settings)
-    granted, names = grants(), roles(settings)
-    groups = {label: group(settings) for label, group in people().items()}
-    duties = {cluster.duty for cluster in settings.clusters.values()}
-    unused = {role for duty, role in IDENTITY_OF_DUTY.items() if duty not in duties}
-    for assignment in of_kind(resources, ASSIGNMENT):
-        guid = guid_of(assignment)
-        principal, role = str(input_at(assignment, "principalId")), names.get(guid, guid)
-        holder = holders[assignment.key]
-        gives = f"gives {holder or principal} {role}"
-        if holder is None:
-            yield assignment, f"{gives}, but the stack's settings name no such principal"
-            continue
-        if holder in unused:
-            yield assignment, f"{gives}, but no cluster of the stack has its duty"
-        if holder == "serving" and not settings.serving:
-            yield assignment, f"{gives}, but the stack serves no models"
-        if principal != principals[holder]:
-            yield assignment, f"{gives} through the principal {principal}, which is not {holder}"
-        scope = str(input_at(assignment, "scope"))
-        target = next((label for label, id_ in services if named(scope, *id_)), None)
-        if target is None:
-            yield assignment, f"{gives} on {scope}, which is not one service of the stack"
-            continue
-        places = (target, _container(target, scope))
-        rows = [granted.get(duty, {}) for duty in _duties(holder, principal, groups)]
-        allowed = [row[place, role] for row in rows for place in places if (place, role) in row]
-        condition = input_at(assignment, "condition")
-        if not allowed:
-            yield assignment, f"{gives} on {scope}, which its duty does not need"
-        elif condition not in allowed:
-            yield assignment, f"{gives} on {scope} with the condition {condition!r}"
+@dataclass(frozen=True)
+class Assignment:
+    """A role assignment, read."""
+
+    resource: Resource
+    holder: str | None
+    """Duty of the identity, or group of people, that has the role; None for any other principal."""
+    principal: str
+    role: str
+    scope: str
+    target: str
+    """Service that the role is on; empty for anything else."""
+
+    @property
+    def place(self) -> str:
+        """The service, or the container in it, such as `data/raw`."""
+        _, inside, name = self.scope.rpartition("/containers/")
+        if job := JOB_CONTAINERS.fullmatch(name):
+            name = "job-outputs" if job["outputs"] else "job-logs"
+        return f"{self.target}/{name}" if inside and self.target else self.target
 
 
-def assigned(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource, str | None, str]]:
-    """Yield each role assignment with its holder and its target, such as `data/raw` or `vault`; the
-    target is empty if it is no service of the stack.
+def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]:
+    """Return the role assignments of a stack. That an assignment is for an identity is read from
+    what it depends on, because a preview does not know the identity's principal.
     """
-    holders, services = _holders(resources, settings), targets(resources, settings)
-    for one in of_kind(resources, ASSIGNMENT):
-        scope = str(input_at(one, "scope"))
+    groups = {group(settings): label for label, group in reversed(people().items())}
+    identities, services = _identities(resources, settings), targets(resources, settings)
+    names = roles(settings)
+    assignments = []
+    for resource in of_kind(resources, ASSIGNMENT):
+        principal, scope = input_at(resource, "principalId"), str(input_at(resource, "scope"))
+        duties = (identities.get(key) for key in resource.options.get("dependsOn", ()))
+        of_identity = next(filter(None, duties), None)
+        holder = of_identity if principal is None else groups.get(principal, of_identity)
         target = next((label for label, id_ in services if named(scope, *id_)), "")
-        inside = target and "/containers/" in scope
-        yield one, holders[one.key], _container(target, scope) if inside else target
+        role = names.get(guid_of(resource), guid_of(resource))
+        assignments.append(Assignment(resource, holder, str(principal), role, scope, target))
+    return assignments
 
 
-def _container(target: str, scope: str) -> str:
-    """Return the target of a role on a container, such as `data/raw`."""
-    name = scope.rpartition("/containers/")[2]
-    if match := JOB_CONTAINERS.fullmatch(name):
-        name = "job-outputs" if match["outputs"] else "job-logs"
-    return f"{target}/{name}"
+def _identities(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
+    """Return the duties of the identities by their keys."""
+    duties = {settings.names.identity(duty): duty for duty in IDENTITIES}
+    return {
+        identity.key: duties.get(str(input_at(identity, "resourceName")))
+        for identity in of_kind(resources, IDENTITY)
+    }
+
+
+def _principals(
+    assignments: Sequence[Assignment], resources: Sequence[Resource], settings: Settings
+) -> dict[str | None, str]:
+    """Return the principal of each holder: that of its identity, as far as Azure has told it, or
+    else the one that most of its assignments name.
+    """
+    named_by: dict[str | None, Counter[str]] = defaultdict(Counter)
+    for assignment in assignments:
+        named_by[assignment.holder][assignment.principal] += 1
+    principals = {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
+    duties = _identities(resources, settings)
+    for identity in of_kind(resources, IDENTITY):
+        id_ = input_at(identity, "principalId") or identity.outputs.get("principalId")
+        if id_:
+            principals[duties[identity.key]] = str(id_)
+    return principals
+
+
+def _too_wide(resources: Sequence[Resource], settings: Settings) -> Faults:
+    assignments = _read(resources, settings)
+    principals = _principals(assignments, resources, settings)
+    for given in assignments:
+        for fault in _beyond(given, principals[given.holder], settings):
+            yield given.resource, f"gives {given.holder or given.principal} {given.role}{fault}"
+
+
+def _beyond(given: Assignment, principal: str, settings: Settings) -> Iterator[str]:
+    """Yield why the holder of a role, whose principal this is, should not have it."""
+    duties = {IDENTITY_OF_DUTY[cluster.duty] for cluster in settings.clusters.values()}
+    if given.holder is None:
+        yield ", but the stack's settings name no such principal"
+        return
+    if given.holder in IDENTITY_OF_DUTY.values() and given.holder not in duties:
+        yield ", but no cluster of the stack has its duty"
+    if given.holder == "serving" and not settings.serving:
+        yield ", but the stack serves no models"
+    if given.principal != principal:
+        yield f" through the principal {given.principal}, which is not {given.holder}"
+    if not given.target:
+        yield f" on {given.scope}, which is not one service of the stack"
+        return
+    groups = {label: group(settings) for label, group in people().items()}
+    held = {given.holder}
+    if given.holder in groups:
+        # A group of people may have several duties.
+        held = {label for label, group in groups.items() if group == given.principal}
+    rows, places = [grants().get(label, {}) for label in held], (given.target, given.place)
+    allowed = {row.get((place, given.role), "") for row in rows for place in places} - {""}
+    condition = input_at(given.resource, "condition")
+    if not allowed:
+        yield f" on {given.scope}, which its duty does not need"
+    elif condition not in allowed:
+        yield f" on {given.scope} with the condition {condition!r}"
 
 
 LEAST_PRIVILEGE = Rule(
@@ -205,91 +252,33 @@ LEAST_PRIVILEGE = Rule(
     "Each identity and each group of people has only the roles of its duty, each on one service or "
     "container: of the identities, only that of preparation can write training data.",
     "Remove the assignment, or add it to GRANTS in infra/rules/access.py.",
-    of_stack=_assignments,
+    of_stack=_too_wide,
 )
 
 
-def _holders(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
-    """Return the duty of the identity, or the group of people, that each assignment is for."""
-    groups = {group(settings): label for label, group in reversed(people().items())}
-    duties = _duties_by_name(settings)
-    identities = {
-        identity.key: duties.get(str(input_at(identity, "resourceName")))
-        for identity in of_kind(resources, IDENTITY)
-    }
-
-    def holder(assignment: Resource) -> str | None:
-        principal = input_at(assignment, "principalId")
-        if principal is not None and principal in groups:
-            return groups[principal]
-        needed = (identities.get(key) for key in assignment.options.get("dependsOn", ()))
-        return next((duty for duty in needed if duty is not None), None)
-
-    return {one.key: holder(one) for one in of_kind(resources, ASSIGNMENT)}
+def _acts_as(duty: str) -> Expected:
+    """Expect the identity of a duty alone; a state lists identities as the keys of a mapping."""
+    return Expected(
+        lambda s: f"{s.names.identity(duty)} alone",
+        lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity(duty)],
+    )
 
 
-def _duties(holder: str, principal: str, groups: Mapping[str, str | None]) -> list[str]:
-    """Return the duty of an identity, or all duties of a group of people."""
-    held = [label for label, group in groups.items() if group == principal]
-    return held if holder in groups else [holder]
+def _of_cluster(resource: Resource, settings: Settings) -> Expected | None:
+    cluster = cluster_of(resource, settings)
+    return None if cluster is None else _acts_as(IDENTITY_OF_DUTY[cluster.duty])
 
 
-def _principals(
-    resources: Sequence[Resource], settings: Settings, holders: Mapping[str, str | None]
-) -> dict[str, str]:
-    """Return the principal id of each holder: that of its identity, or else the one that most of
-    its assignments name.
-    """
-    named_by: dict[str, Counter[str]] = defaultdict(Counter)
-    for assignment in of_kind(resources, ASSIGNMENT):
-        holder = holders[assignment.key]
-        if holder is not None:
-            named_by[holder][str(input_at(assignment, "principalId"))] += 1
-    most = {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
-    return most | _of_identities(resources, settings)
+def _builders(settings: Settings) -> list[str]:
+    return [
+        settings.cluster_name(key) for key, it in settings.clusters.items() if it.duty == "build"
+    ]
 
 
-def _of_identities(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:
-    """Return the principal ids that Azure has given to the identities, as far as they are known."""
-    duties = _duties_by_name(settings)
-    found = {}
-    for identity in of_kind(resources, IDENTITY):
-        id_ = input_at(identity, "principalId") or identity.outputs.get("principalId")
-        duty = duties.get(str(input_at(identity, "resourceName")))
-        if id_ and duty:
-            found[duty] = str(id_)
-    return found
-
-
-def _duties_by_name(settings: Settings) -> dict[str, str]:
-    return {settings.names.identity(duty): duty for duty in IDENTITIES}
-
-
-def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:
-    names = settings.names
-    own = {
-        settings.cluster_name(key): IDENTITY_OF_DUTY[cluster.duty]
-        for key, cluster in settings.clusters.items()
-    }
+def _unknown(resources: Sequence[Resource], settings: Settings) -> Faults:
     for cluster in of_kind(resources, COMPUTE):
-        duty = own.get(str(input_at(cluster, "computeName")))
-        if duty is None:
+        if cluster_of(cluster, settings) is None:
             yield cluster, "is a cluster that the stack's settings do not name"
-            continue
-        held = [resource_ids.name(str(id_)) for id_ in _identities(cluster)]
-        if input_at(cluster, "identity.type") != "UserAssigned" or held != [names.identity(duty)]:
-            yield cluster, f"its jobs act as {held} and must act as {names.identity(duty)} alone"
-    for workspace in of_kind(resources, WORKSPACE):
-        held = [resource_ids.name(str(id_)) for id_ in _identities(workspace)]
-        primary = resource_ids.name(str(input_at(workspace, "primaryUserAssignedIdentity")))
-        if input_at(workspace, "identity.type") != "UserAssigned" or [*held, primary] != [
-            names.identity("workspace"),
-            names.identity("workspace"),
-        ]:
-            yield workspace, f"acts as {held} and must act as {names.identity('workspace')} alone"
-        builders = [name for name, duty in own.items() if duty == "build"]
-        if [*filter(None, [input_at(workspace, "imageBuildCompute")])] != builders:
-            yield workspace, "its images are not built on the build cluster"
 
 
 DUTY_OF_EACH_IDENTITY = Rule(
@@ -297,13 +286,22 @@ DUTY_OF_EACH_IDENTITY = Rule(
     "Each cluster's jobs act as the identity of the cluster's duty and as no other, and images are "
     "built on the build cluster alone.",
     "Give the cluster the identity of its duty.",
-    of_stack=_computes,
+    {
+        COMPUTE: {
+            "identity.type": exactly("UserAssigned"),
+            "identity.userAssignedIdentities": _of_cluster,
+        },
+        WORKSPACE: {
+            "identity.type": exactly("UserAssigned"),
+            "identity.userAssignedIdentities": _acts_as("workspace"),
+            "primaryUserAssignedIdentity": by_name(lambda s: s.names.identity("workspace")),
+            "imageBuildCompute": only_if(
+                lambda s: bool(_builders(s)), as_set(lambda s: _builders(s)[0])
+            ),
+        },
+    },
+    of_stack=_unknown,
 )
-
-
-def _identities(resource: Resource) -> list[object]:
-    """Return the ids of a resource's identities; a state lists them as the keys of a mapping."""
-    return list(input_at(resource, "identity.userAssignedIdentities") or ())
 
 
 def guid_of(assignment: Resource) -> str:
@@ -315,43 +313,43 @@ LATE: Final = ("default/job-logs", "default/job-outputs")
 
 
 def _order(resources: Sequence[Resource], settings: Settings) -> Faults:
-    needed = requirements(resources)
-    roles = list(assigned(resources, settings))
-    late = {one.key for one, _, target in roles if target in LATE}
+    needed, roles = requirements(resources), _read(resources, settings)
+    late = {role.resource.key for role in roles if role.place in LATE}
+    of_workspace = {role.resource.key for role in roles if role.holder == "workspace"}
+    on_itself = {
+        role.resource.key
+        for role in roles
+        if role.holder == "workspace" and role.place == "workspace"
+    }
+    zone_groups: dict[object, set[str]] = defaultdict(set)
+    for group in of_kind(resources, "network:PrivateDnsZoneGroup"):
+        zone_groups[input_at(group, "privateEndpointName")].add(group.key)
     to_services: set[str] = set()
     to_workspace: set[str] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         links = entries_at(endpoint, "privateLinkServiceConnections")
         groups = {group for link in links for group in link.get("groupIds") or ()}
-        name = input_at(endpoint, "privateEndpointName")
-        parts = [endpoint] + [
-            one
-            for one in of_kind(resources, "network:PrivateDnsZoneGroup")
-            if input_at(one, "privateEndpointName") == name
-        ]
+        parts = {endpoint.key} | zone_groups[input_at(endpoint, "privateEndpointName")]
         if "amlworkspace" in groups:
-            to_workspace.update(one.key for one in parts)
+            to_workspace |= parts
         elif groups & {"blob", "file", "vault", "registry"}:
-            to_services.update(one.key for one in parts)
-    of_workspace = {one.key: target for one, holder, target in roles if holder == "workspace"}
-    on_itself = {key for key, target in of_workspace.items() if target == "workspace"}
-    duties = {settings.cluster_name(key): one.duty for key, one in settings.clusters.items()}
-    for one in of_kind(resources, WORKSPACE):
-        yield from _waits(one, needed, {*to_services, *of_workspace} - on_itself, late)
-    for one in of_kind(resources, COMPUTE):
-        duty = duties.get(str(input_at(one, "computeName")))
-        holder = IDENTITY_OF_DUTY[duty] if duty else None
-        own = {role.key for role, of, target in roles if of == holder and target not in ("", *LATE)}
-        yield from _waits(one, needed, {*to_workspace, *on_itself, *own}, late)
+            to_services |= parts
+    for workspace in of_kind(resources, WORKSPACE):
+        yield from _waits(workspace, needed, to_services | of_workspace - on_itself, late)
+    for resource in of_kind(resources, COMPUTE):
+        cluster = cluster_of(resource, settings)
+        holder = IDENTITY_OF_DUTY[cluster.duty] if cluster else None
+        own = {role.resource.key for role in roles if role.holder == holder and role.target}
+        yield from _waits(resource, needed, to_workspace | on_itself | own - late, late)
 
 
 def _waits(
     resource: Resource, needed: dict[str, frozenset[str]], wanted: set[str], late: set[str]
 ) -> Faults:
     before = needed[resource.key]
-    if missing := sorted(one.rpartition("::")[2] for one in wanted - before):
+    if missing := sorted(key.rpartition("::")[2] for key in wanted - before):
         yield resource, f"does not wait for {', '.join(missing)}"
-    if waits := sorted(one.rpartition("::")[2] for one in late & before):
+    if waits := sorted(key.rpartition("::")[2] for key in late & before):
         yield resource, f"waits for {', '.join(waits)}, which Azure may refuse until a first job"
 
 

@@ -89,7 +89,7 @@ def as_declared(rule: Rule, others: Sequence[Rule]) -> Rule:
     """Return the rule on the inputs that were the same in all stacks, but for those that have a row
     in the table of this rule or of another.
     """
-    decided = extended(*(one.table for one in (rule, *others)))
+    decided = extended(*(other.table for other in (rule, *others)))
     record = {
         kind: {path: row for path, row in rows.items() if path not in decided.get(kind, ())}
         for kind, rows in reviewed().items()
@@ -123,9 +123,11 @@ def _counts(settings: Settings) -> dict[str, int]:
     storage, network = settings.storage, settings.network
     default, data = storage.existing_default is None, storage.existing_data is None
     own_network = network.existing is None
-    leaving = settings.nodes is None or any(one.leaves for one in settings.leaf_subnets.values())
+    leaving = settings.nodes is None or any(
+        subnet.leaves for subnet in settings.leaf_subnets.values()
+    )
     gateway = int(own_network and network.route_table is None and leaving)
-    zones = len({zone for one in settings.endpoint_kinds.values() for zone in one.zones})
+    zones = len({zone for endpoint in settings.endpoint_kinds.values() for zone in endpoint.zones})
     skipped = {"default_storage": 2, "data_storage": 1, "vault": 1, "registry": 1}
     endpoints = sum(skipped.values()) + 1 - sum(skipped[k] for k in network.existing_endpoints)
     endpoints += len(settings.endpoint_kinds) - len(
@@ -164,14 +166,16 @@ def _counts(settings: Settings) -> dict[str, int]:
 
 
 def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
-    declared = Counter(one.kind for one in resources)
+    declared = Counter(resource.kind for resource in resources)
     wanted = Counter(_counts(settings))
-    for one in of_leaves():
-        wanted.update(one.counts(settings))
+    for facts in of_leaves():
+        wanted.update(facts.counts(settings))
     for kind, number in wanted.items():
         if declared[kind] != number:
             yield None, f"declares {declared[kind]} of {kind}, and its settings ask for {number}"
-    names = [str(input_at(one, "containerName")) for one in of_kind(resources, CONTAINER)]
+    names = [
+        str(input_at(container, "containerName")) for container in of_kind(resources, CONTAINER)
+    ]
     for name in {name for name in names if names.count(name) > 1}:
         yield None, f"declares the container {name} twice"
 

@@ -161,7 +161,7 @@ def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
     for key, allowed in (("location", (settings.location, "global")), ("resourceGroupName", group)):
         given = input_at(resource, key)
         abroad = key == "location" and resource.kind in ABROAD
-        if given is not None and not abroad and not any(same(given, one) for one in allowed):
+        if given is not None and not abroad and not any(same(given, value) for value in allowed):
             yield f"{key} is {shown(given)} and must be {shown(allowed[0])}"
     if resource.options.get("retainOnDelete"):
         yield "Pulumi's retainOnDelete option is on: a teardown would leave it, and its bill"
@@ -205,7 +205,7 @@ NOTHING_IGNORED = Rule(
 def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
     if not resource.type.startswith("azure-native:"):
         return
-    homes = [re.escape(one.lower().rstrip("/")) for one in named_in(settings)]
+    homes = [re.escape(id_.lower().rstrip("/")) for id_ in named_in(settings)]
     homes.append(_own_group(settings))
     known = re.compile(f"({'|'.join(homes)})(/.*)?")
     for path, value in _texts(resource.inputs):

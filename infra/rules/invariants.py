@@ -163,7 +163,7 @@ NODES_WITHOUT_PUBLIC_ADDRESS = Rule(
 
 
 def zones(settings: Settings) -> tuple[str, ...]:
-    groups = [one.group for one in settings.endpoint_kinds.values()]
+    groups = [endpoint.group for endpoint in settings.endpoint_kinds.values()]
     return tuple(sorted(frozenset().union(*(ZONES[group] for group in groups))))
 
 
@@ -184,12 +184,15 @@ def _peers(settings: Settings) -> dict[str, bool]:
 
 
 def _peered(given: Sequence[Mapping[str, Any]], settings: Settings) -> bool:
-    found = [
-        (str((one.get("remoteVirtualNetwork") or {}).get("id")).lower(), one["useRemoteGateways"])
-        for one in given
-        if isinstance(one.get("useRemoteGateways"), bool)
+    peers = [
+        (
+            str((peering.get("remoteVirtualNetwork") or {}).get("id")).lower(),
+            peering["useRemoteGateways"],
+        )
+        for peering in given
+        if isinstance(peering.get("useRemoteGateways"), bool)
     ]
-    return len(found) == len(given) and sorted(found) == sorted(_peers(settings).items())
+    return len(peers) == len(given) and sorted(peers) == sorted(_peers(settings).items())
 
 
 OWN_NETWORK = Rule(
@@ -479,7 +482,9 @@ AS_DECLARED = Rule(
             "properties.properties.subnet.id": only_if(own_subnets, optional(ANYTHING)),
         },
         DATASTORE: {
-            "name": one_of(*(f"training_data_{one}" for one in ("raw", "prepared", "results"))),
+            "name": one_of(
+                *(f"training_data_{container}" for container in ("raw", "prepared", "results"))
+            ),
             "properties.containerName": one_of("raw", "prepared", "results"),
             "properties.subscriptionId": among(
                 lambda s: (s.subscription.id, *(id_.split("/")[2] for id_ in named_in(s))),
@@ -525,5 +530,5 @@ def named_in(tree: Any) -> Iterator[str]:
         for value in tree:
             yield from named_in(value)
     elif is_dataclass(tree) and not isinstance(tree, type):
-        for one in fields(tree):
-            yield from named_in(getattr(tree, one.name))
+        for field in fields(tree):
+            yield from named_in(getattr(tree, field.name))

@@ -82,7 +82,7 @@ def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> 
         yield "has Azure's default outbound access"
     if subnet.get("addressPrefix") != str(settings.address_plan.subnets.get(role)):
         yield f"has the range {subnet.get('addressPrefix')}, which is not planned"
-    services = [one.get("service") for one in subnet.get("serviceEndpoints") or ()]
+    services = [endpoint.get("service") for endpoint in subnet.get("serviceEndpoints") or ()]
     if services != (["Microsoft.Storage"] if role == "training" else []):
         yield f"has service endpoints of {services}"
     policies = subnet.get("serviceEndpointPolicies") or ()
@@ -158,7 +158,7 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
 
 def _traffic(role: SubnetRole) -> Traffic:
     """Return the traffic of a leaf's subnet; none for those of the trunk."""
-    return next((one.traffic[role] for one in of_leaves() if role in one.traffic), Traffic())
+    return next((facts.traffic[role] for facts in of_leaves() if role in facts.traffic), Traffic())
 
 
 def _ports(
@@ -216,7 +216,7 @@ def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
         network = IPv4Network(address)
     except ValueError:
         return False
-    return any(network.subnet_of(one) for one in ranges)
+    return any(network.subnet_of(range_) for range_ in ranges)
 
 
 def _matches_all(rule: Mapping[str, Any]) -> bool:
@@ -344,11 +344,11 @@ PRIVATE_ENDPOINTS = Rule(
 
 def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
     groups = {
-        str(input_at(one, "privateEndpointName")).lower(): {
+        str(input_at(group, "privateEndpointName")).lower(): {
             resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
-            for zone in entries_at(one, "privateDnsZoneConfigs")
+            for zone in entries_at(group, "privateDnsZoneConfigs")
         }
-        for one in of_kind(resources, "network:PrivateDnsZoneGroup")
+        for group in of_kind(resources, "network:PrivateDnsZoneGroup")
     }
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         name = str(input_at(endpoint, "privateEndpointName")).lower()

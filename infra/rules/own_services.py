@@ -51,7 +51,7 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 def references() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the references of the trunk and of the leaves."""
-    return extended(_REFERENCES, *(one.references for one in of_leaves()))
+    return extended(_REFERENCES, *(facts.references for facts in of_leaves()))
 
 
 REQUIRED: Final = frozenset(
@@ -76,7 +76,9 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
 
     def name(resource: str, key: str, existing: str | None, kind: str) -> str:
         declared = [
-            str(input_at(one, key)) for one in of_kind(resources, kind) if one.name == resource
+            str(input_at(service, key))
+            for service in of_kind(resources, kind)
+            if service.name == resource
         ]
         return resource_ids.name(existing) if existing else next(iter(declared), "")
 
@@ -91,7 +93,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        *(row for one in of_leaves() for row in one.services(settings).items()),
+        *(row for facts in of_leaves() for row in facts.services(settings).items()),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")
@@ -114,7 +116,7 @@ def _references(resources: Sequence[Resource], settings: Settings) -> Faults:
             for exact, value in values_at(resource.inputs, path.split(".")):
                 if value is None and path not in REQUIRED:
                     continue
-                if value != ALIAS and not any(same(_name(value), names[one]) for one in labels):
+                if value != ALIAS and not any(same(_name(value), names[label]) for label in labels):
                     wanted = " or ".join(labels)
                     yield resource, f"{exact} is {shown(value)}, not the stack's {wanted}"
 

@@ -114,7 +114,7 @@ def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFol
         uri: URI of the registered data set; None if `data` names a folder.
 
     Raises:
-        UserError: It is in a datastore that trainings cannot read.
+        UserError: It is in a datastore that runs cannot read.
     """
     stores = storage.datastores
     if uri is None:

@@ -165,7 +165,7 @@ def queue_reasons(manager: ResourceManager, job: Job) -> list[str]:
 
 
 def idle_cost(nodes: ClusterNodes, prices: NodePrices) -> str:
-    """Return what the idle nodes of a cluster cost, as a clause; empty if that is unknown."""
+    """Return the cost of the idle nodes of a cluster, as a clause; empty if it is unknown."""
     price = prices.find(nodes.size, nodes.priority)
     if not nodes.idle or price is None:
         return ""

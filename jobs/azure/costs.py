@@ -1,4 +1,4 @@
-"""What the jobs of a workspace cost, estimated from their times and the prices of their nodes.
+"""Costs of the jobs of a workspace, estimated from their times and the prices of their nodes.
 
 The run history knows when a job's program started and ended. Azure bills allocated nodes, so the
 estimate leaves out the time in which nodes are allocated, pull an image or are idle.
@@ -27,7 +27,7 @@ LEFT_OUT: Final = (
     " allocation, image pulls, idle nodes, storage, network and registry, and on Spot without the"
     " time of nodes before their start or eviction"
 )
-"""What an estimate is made of, and what it leaves out."""
+"""The parts of an estimate, and the costs that it leaves out."""
 
 FILE: Final = "cost.json"
 """File of a run's estimated cost in its folder, which the trainer's pages show."""
@@ -63,7 +63,7 @@ def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Pric
 
 @dataclass(frozen=True)
 class JobCost(Cost):
-    """What a job has cost by an estimate, and how often its nodes were started."""
+    """Estimated cost of a job, and how often its nodes were started."""
 
     starts: int = 0
     """Nodes on which the job's program was started. Azure bills the start of each."""
@@ -73,7 +73,7 @@ class JobCost(Cost):
 
 
 def estimate(job: Job, details: Details | None, price: Price | None, now: datetime) -> JobCost:
-    """Estimate what a job has cost until now. Pure.
+    """Estimate the cost of a job until now. Pure.
 
     Args:
         job: The job.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from infra.prerequisites import Prerequisites
 
 Platform: TypeAlias = "PlatformOutputs | Prerequisites"
-"""What is known of a stack, deployed or not yet."""
+"""The facts of a stack, deployed or not yet."""
 
 _NETWORK: Final = re.compile(
     r"public network access|private endpoint|private link|virtual network"
@@ -77,7 +77,7 @@ def explained(
 
     Args:
         error: Error from the SDK, azure-core or azure-identity.
-        what: Name of what was requested.
+        what: Name of the request.
         outputs: Outputs of the stack, for its network settings.
         who: Returns the signed-in user, or None.
     """

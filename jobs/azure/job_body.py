@@ -189,7 +189,7 @@ def iso_duration(seconds: int) -> str:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is not None, of nested objects too."""
+    """Return the members that are not None, of nested objects too."""
     return {
         key: _given(value) if isinstance(value, Mapping) else value
         for key, value in values.items()

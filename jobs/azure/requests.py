@@ -54,7 +54,7 @@ class Answer(dict[str, Any]):
     """A JSON object of a response. To read a member that it lacks is an `OddAnswerError`.
 
     Args:
-        what: Name of what was requested.
+        what: Name of the request.
         members: Members of the object.
     """
 
@@ -72,7 +72,7 @@ def well_formed(what: str) -> Iterator[None]:
     parse one.
 
     Args:
-        what: Name of what the response describes.
+        what: Name of the object that the response describes.
 
     Raises:
         OddAnswerError: The response has another form than documented.
@@ -216,7 +216,7 @@ class Requests:
             return None
 
     def user_words(self) -> str:
-        """Return who is signed in, and what that does not prove.
+        """Return the signed-in user, and the limits of this proof.
 
         Raises:
             SignInError: No user is signed in.
@@ -231,7 +231,7 @@ class Requests:
         """Convert Azure's errors in this context to those of `jobs.errors`.
 
         Args:
-            what: Name of what is requested, such as "job NAME".
+            what: Name of the request, such as "job NAME".
 
         Raises:
             RequestError: A request failed; the subclass tells why.

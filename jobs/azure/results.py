@@ -18,7 +18,7 @@ RESULT: Final = "result.json"
 EVENTS: Final = "metrics.jsonl"
 """File to which the trainer adds events during a run, and one at its end."""
 ARTIFACTS: Final = "workspaceartifactstore"
-"""Datastore of every workspace with the jobs' logs and what they write to outputs/ and logs/."""
+"""Datastore of every workspace with the jobs' logs and their files in outputs/ and logs/."""
 
 
 def run_folder(run: str) -> str:

@@ -67,8 +67,8 @@ def name_in_token(token: str) -> str | None:
 
 
 def about_changes(token: str, tenant: str) -> str:
-    """Return what a token that reads does not prove: since October 2025 Azure demands a second
-    factor of people who create, change or delete.
+    """Return the limits of a token that reads: since October 2025 Azure demands a second factor of
+    people who create, change or delete.
 
     Args:
         token: Token of the sign-in.

@@ -36,7 +36,7 @@ class CancelOptions:
 
 @dataclass
 class _Progress:
-    """What has been done about a run, for a user who interrupts it."""
+    """The steps that are done about a run, for a user who interrupts the command."""
 
     job: Job | None = None
     marked: bool | None = False

@@ -1,6 +1,6 @@
 """`python -m jobs preflight`: check whether a run could start, and print what to do if not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +18,7 @@ from jobs.console import Console
 from jobs.errors import MissingError, RequestError, SpecError
 from jobs.pulumi import prerequisites
 from jobs.pulumi.cli import Pulumi
-from jobs.pulumi.prerequisites import SUBSCRIPTIONS, Check, check
+from jobs.pulumi.prerequisites import Check, check, enabled
 from jobs.spec import from_options
 from jobs.spec.build_context import BuildContext
 from jobs.spec.builder import find_cluster
@@ -28,8 +28,8 @@ from trainer.config import TrainConfig
 
 _NO_RUN: Final = "preflight-looks-for-this"
 """Name of a run that cannot exist: any answer shows that the service can be reached from here."""
-
-
+_NEEDED: Final = ("sign-in", "workspace")
+"""Checks without which the others say nothing."""
 _MARKS: Final = {True: "ok  ", False: "STOP", None: "?   "}
 
 
@@ -58,8 +58,8 @@ def run(
     A stack that is not deployed is checked for what its deployment needs.
     """
     console, checks = Console(as_json=as_json), []
-    found = look(connect(outputs), outputs, options, program) if outputs else _before(stack)
-    for result in found:
+    results = look(connect(outputs), outputs, options, program) if outputs else _before(stack)
+    for result in results:
         checks.append(result)
         mark = _MARKS[result.good]
         console.say(f"{mark}  {result.name}: " + result.text.replace("\n", "\n      "))
@@ -89,17 +89,18 @@ def look(
 ) -> Iterator[Check]:
     """Run all checks, beginning with those that the others depend on."""
     manager, storage = workspace.manager, workspace.storage
-    signed_in = check("sign-in", workspace.requests.user_words)
-    yield signed_in
-    if not signed_in.good:
-        return
-    yield check("subscription", lambda: _subscription(manager, outputs))
-    there = check("workspace", lambda: _workspace(manager, outputs))
-    yield there
-    if not there.good:
-        return
-    yield check("run history", lambda: _run_history(workspace))
-    yield check("storage", lambda: _storage(storage))
+    questions: dict[str, Callable[[], str]] = {
+        "sign-in": workspace.requests.user_words,
+        "subscription": lambda: enabled(manager),
+        "workspace": lambda: _workspace(manager, outputs),
+        "run history": lambda: _run_history(workspace),
+        "storage": lambda: _storage(storage),
+    }
+    for name, question in questions.items():
+        result = check(name, question)
+        yield result
+        if not result.good and name in _NEEDED:
+            return
     config: TrainConfig | None = None
     spec: JobSpec | None = None
     image: BuildContext | None = None
@@ -129,20 +130,6 @@ def look(
         yield check("data", lambda: _data(manager, storage, options, config, ranks))
 
 
-def _subscription(manager: ResourceManager, outputs: PlatformOutputs) -> str:
-    subscription = manager.get(manager.subscription_id, SUBSCRIPTIONS)
-    name, state = subscription.get("displayName"), subscription.get("state")
-    if state not in (None, "Enabled", "Warned"):
-        raise UserError(f"{name} is {state}; its owner has to enable it in the portal")
-    tenant = subscription.get("tenantId")
-    if tenant not in (None, outputs.tenant_id):
-        raise UserError(
-            f"{name} belongs to tenant {tenant}, but the stack was deployed in {outputs.tenant_id};"
-            f" sign in there: az login --tenant {outputs.tenant_id}"
-        )
-    return f"{name or outputs.subscription_id}"
-
-
 def _workspace(manager: ResourceManager, outputs: PlatformOutputs) -> str:
     state = manager.get(manager.workspace_id)["properties"].get("provisioningState")
     if state not in (None, "Succeeded"):
@@ -167,15 +154,10 @@ def _storage(storage: Storage) -> str:
 def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> Iterator[Check]:
     try:
         answer: Any = manager.get(f"computes/{segment(cluster.name)}")
-    except MissingError:
-        yield Check(
-            "cluster",
-            good=False,
-            text=f"{cluster.name} is not in the workspace; deploy the stack again (make up)",
-        )
-        return
     except RequestError as error:
-        yield Check("cluster", good=False, text=str(error))
+        absent = f"{cluster.name} is not in the workspace; deploy the stack again (make up)"
+        text = absent if isinstance(error, MissingError) else str(error)
+        yield Check("cluster", good=False, text=text)
         return
     problems = clusters.problems(cluster, needed, answer)
     nodes = clusters.read_nodes(answer)
@@ -196,15 +178,10 @@ def _image(manager: ResourceManager, environment: str, files: int, registry: str
         manager.get(f"environments/{segment(name)}/versions/{segment(version)}")
     except MissingError:
         # Not a failure, as submit registers it.
+        then = f"it ({plural(files, 'file')}), and the first job waits until it is built"
         if registry is not None:
-            return (
-                f"{environment} is not registered yet; submit registers {registry}/{environment},"
-                " which must have been pushed before a job can use it"
-            )
-        return (
-            f"{environment} is not registered yet; submit registers it ({plural(files, 'file')}),"
-            " and the first job waits until it is built"
-        )
+            then = f"{registry}/{environment}, which must have been pushed before a job can use it"
+        return f"{environment} is not registered yet; submit registers {then}"
     return f"{environment} is registered"
 
 

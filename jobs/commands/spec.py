@@ -51,7 +51,7 @@ def described(
 def written_code(repository: Path, code: CodeSnapshot) -> Path:
     """Write the snapshot to a folder named by its digest, unless it exists; return the folder.
 
-    The folder is complete or absent, also if two commands write it, or one is killed meanwhile.
+    The folder is complete or absent, even if two commands write it, or one is killed meanwhile.
     """
     folder = repository / "build" / "code" / code.digest
     if not folder.exists():

@@ -77,7 +77,7 @@ def run(
     stack: str | None = None,
     repository: Path = REPOSITORY,
 ) -> int:
-    """Tear a stack down, and print what was done and what is left.
+    """Tear a stack down, and print the steps that are done and the resources that are left.
 
     Args:
         options: Options of the command.
@@ -178,7 +178,7 @@ def _is_empty(pulumi: Pulumi) -> bool:
 
 
 def _from_settings(pulumi: Pulumi, stack: str) -> Prerequisites:
-    """Read what a stack is called from its settings, without Pulumi if its state is damaged."""
+    """Read the names of a stack from its settings, without Pulumi if its state is damaged."""
     try:
         return of_stack(pulumi)
     except UnreadableStateError:

@@ -1,4 +1,4 @@
-"""`python -m jobs up` and `preview`: Pulumi's commands, after a check of what they require."""
+"""`python -m jobs up` and `preview`: Pulumi's commands, after a check of their requirements."""
 
 import time
 from collections.abc import Mapping, Sequence

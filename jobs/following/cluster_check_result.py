@@ -1,4 +1,4 @@
-"""Assess what a cluster check measured. Pure."""
+"""Assess the measurements of a cluster check. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Notices about runs: sent to a webhook, at least once each.
 
 The address of a webhook is a secret. It comes from the environment, or from a key vault, and is in
-no message, tag or log. What was sent is recorded as a tag of the attempt after the webhook has
-accepted it, so a notice whose acceptance was lost is sent again, with the same id.
+no message, tag or log. A notice is recorded as a tag of the attempt after the webhook has accepted
+it, so one whose acceptance was lost is sent again, with the same id.
 """
 
 import os
@@ -90,7 +90,7 @@ class Webhook:
 
     Args:
         address: URL with https, or of this machine.
-        expected: What the webhook expects.
+        expected: Format that the webhook expects.
 
     Raises:
         UserError: The address or the format is invalid; the message does not contain the address.

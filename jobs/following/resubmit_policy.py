@@ -65,8 +65,8 @@ _KEPT: Final = {
     True: ("Its checkpoints are kept", "resumes from them"),
     False: ("What it has written is kept", "continues"),
 }
-"""What is left of a run that is not submitted again, and what a command does with it, by whether it
-is a training."""
+"""The remains of a run that is not submitted again, and the next command for them, by whether the
+run trains."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class AttemptResult:
     trained: bool | None = None
     """Whether the run's result exists, after all epochs; None if it could not be checked."""
     trains: bool = True
-    """Whether the job is a training; other kinds of job have no result to check."""
+    """Whether the job trains; other kinds of job have no result to check."""
     moved: str | None = None
     """Why a supervisor has ended the attempt, so that the next one runs elsewhere."""
     nodes: NodesSeen | None = None
@@ -323,7 +323,7 @@ def _taken_in_setup(last: AttemptResult, cluster: Cluster | None) -> str | None:
 
 
 def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
-    """Return what the nodes of a cluster say about a job that has ended without words."""
+    """Return the evidence of the nodes of a cluster about a job that has ended without words."""
     nodes = last.nodes
     low_priority = cluster is not None and cluster.priority == "LowPriority"
     if nodes is None or not low_priority or nodes.seconds > SEEN_SECONDS:

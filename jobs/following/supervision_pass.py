@@ -34,7 +34,7 @@ RETRY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What a pass found about one run, and did."""
+    """The state of one run in a pass, and the action."""
 
     run: str
     job: str
@@ -83,7 +83,7 @@ class SupervisionPass:
     """Prices of Spot, which all passes share."""
 
     def run(self) -> list[Seen]:
-        """Look at all runs, and do what is due.
+        """Look at all runs, and take the actions that are due.
 
         An error about one run does not keep the others from being looked at.
 
@@ -160,7 +160,7 @@ class SupervisionPass:
 
 
 def _known(budget: Budget | None, job: Job, details: Details) -> Budget | None:
-    """Return what is left of a run's budget after a job; None if it has none.
+    """Return the rest of a run's budget after a job; None if it has none.
 
     Raises:
         UserError: It is unknown how long the attempt took.

@@ -26,7 +26,7 @@ not submitted again."""
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at a run has to do."""
+    """The action that a look at a run has to take."""
 
     action: Literal["wait", "submit", "conclude"]
     text: str
@@ -37,7 +37,7 @@ class Look:
 
 def mark(options: ResubmitOptions) -> dict[str, str]:
     """Return the tag by which a run asks for supervision."""
-    # Without what is not limited, so that an earlier version reads it too.
+    # Without the options that are not limited, so that an earlier version reads it too.
     given = {name: value for name, value in asdict(options).items() if value is not None}
     return {SUPERVISE: json.dumps(given, sort_keys=True)}
 

@@ -153,7 +153,7 @@ class Supervisor:
         return [self._ended[attempt.name] for attempt in attempts]
 
     def _look(self, job: Job) -> None:
-        """Do what is due while a job is followed."""
+        """Take the actions that are due while a job is followed."""
         self._rates.look(self._own(job))
         if time.monotonic() < self._next_review:
             return

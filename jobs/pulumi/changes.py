@@ -34,7 +34,7 @@ _MOST_PROPERTIES: Final = 12
 
 @dataclass(frozen=True)
 class Change:
-    """What a deployment would do to a resource, or what was done to it outside of Pulumi."""
+    """A change of a resource by a deployment, or outside of Pulumi."""
 
     name: str
     """Name in the Pulumi program."""

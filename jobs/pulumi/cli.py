@@ -30,14 +30,14 @@ READ_SECONDS: Final = 300
 _STDERR: Final = 2
 """File descriptor of stderr; stdout is reserved for the result."""
 _LOOK_SECONDS: Final = 0.1
-"""Seconds between two reads of what a watched command writes to stderr."""
+"""Seconds between two reads of the stderr of a watched command."""
 _CHUNK: Final = 1 << 16
 _EVENTS: Final = {"PULUMI_DEBUG_COMMANDS": "true"}
 """Enables the option --event-log, as Pulumi's Automation API does."""
 _LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
 """Pulumi's messages about a locked stack, in lower case."""
 _CANCELED: Final = "confirmation cancelled"
-"""Pulumi's message about Ctrl-C in its question; it prints none to stderr if the answer is no."""
+"""Pulumi's message about Ctrl-C in its question; it prints none to stderr after a no."""
 
 _BROKEN: Final = ("snapshot integrity", "state repair")
 """Pulumi's messages about a state whose resources do not fit each other, in lower case."""
@@ -171,8 +171,8 @@ class Pulumi:
     def destroy(self) -> None:
         """Refresh the state, and delete all resources in it.
 
-        Pulumi's output goes to stderr. Ctrl-C also reaches Pulumi, which completes what it has
-        started; a second Ctrl-C stops it at once.
+        Pulumi's output goes to stderr. Ctrl-C also reaches Pulumi, which completes its running
+        operations; a second Ctrl-C stops it at once.
 
         Raises:
             UserError: Some resources could not be deleted.
@@ -378,9 +378,9 @@ def _cause(said: str, stack: str) -> PlatformReadError:
 
 
 def _watched(process: subprocess.Popen[bytes], words: IO[bytes]) -> tuple[int, bool]:
-    """Wait for a command, and copy what it writes to stderr.
+    """Wait for a command, and copy its stderr.
 
-    Ctrl-C also reaches the command, which completes what it has started; so this waits for it.
+    Ctrl-C also reaches the command, which completes its running operations; so this waits for it.
 
     Returns:
         Exit status of the command, and whether it was interrupted.

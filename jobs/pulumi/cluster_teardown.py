@@ -22,7 +22,7 @@ def remove(
     *,
     ask: bool,
 ) -> int:
-    """Delete a cluster with its nodes, and nothing else. An already deleted cluster is no error.
+    """Delete a cluster with its nodes, and nothing else, unless it is already deleted.
 
     Args:
         name: Name of the cluster in the stack's settings, such as gpu, or in Azure.

@@ -29,42 +29,40 @@ def look_up(manager: ResourceManager, needs: Sequence[Need], *, deployed: bool) 
     Raises:
         UserError: Something does not exist, or is not as the stack needs it; with all problems.
     """
-    found = 0
     unasked: list[str] = []
     problems: list[str] = []
     for need in needs:
         try:
             problems += _problems(manager, need, deployed=deployed)
-            found += 1
         except AccessError:
             unasked.append(need.setting)
         except MissingError:
             problems.append(f"{need.setting}: {need.id} does not exist; {_cure(need)}")
     if problems:
         raise UserError("\n".join(problems))
-    told = f"{found} as needed"
+    answered = f"{len(needs) - len(unasked)} as needed"
     # Rights on one resource group do not allow to ask about everything.
-    return f"not asked about {', '.join(dict.fromkeys(unasked))}; {told}" if unasked else told
+    unknown = ", ".join(dict.fromkeys(unasked))
+    return f"not asked about {unknown}; {answered}" if unasked else answered
 
 
 def _problems(manager: ResourceManager, need: Need, *, deployed: bool) -> Iterator[str]:
     body = manager.get(need.id, need.version)
     for path, accepted in need.holds.items():
         value = _at(body, path)
-        if not any(_same(value, one) for one in accepted):
+        if not any(_same(value, good) for good in accepted):
             shown = "not set" if value is None else repr(value)
-            wanted = (
-                " or ".join(repr(one) for one in accepted if one not in (None, [])) or "not set"
-            )
+            named = [repr(good) for good in accepted if good not in (None, [])]
+            wanted = " or ".join(named) or "not set"
             yield (
                 f"{need.setting}: {_name(need.id)} has {path.rpartition('.')[2]} {shown} and must"
                 f" have {wanted}; {_cure(need)}"
             )
     if need.either and not any(
-        _same(value, one)
+        _same(value, good)
         for path, accepted in need.either.items()
         for value in _values(body, path)
-        for one in accepted
+        for good in accepted
     ):
         shown = " and ".join(
             f"{path.rpartition('.')[2]} {_at(body, path)!r}" for path in need.either
@@ -81,7 +79,9 @@ def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[
     """Check the size of a subnet, and its free addresses unless some are the stack's own."""
     properties = subnet.get("properties") or {}
     ranges = properties.get("addressPrefixes") or [properties.get("addressPrefix")]
-    sizes = [ip_network(one).num_addresses - _RESERVED for one in ranges if one and ":" not in one]
+    sizes = [
+        ip_network(text).num_addresses - _RESERVED for text in ranges if text and ":" not in text
+    ]
     if not sizes:
         return
     used = 0 if deployed else len(properties.get("ipConfigurations") or ())
@@ -95,8 +95,7 @@ def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[
 
 def _link(manager: ResourceManager, need: Need, network: str) -> Iterator[str]:
     """Check that a zone is linked to a network, or that the network has DNS servers of its own."""
-    links = list(manager.items(f"{need.id}/virtualNetworkLinks", need.version))
-    if any(_same(_at(one, "properties.virtualNetwork.id"), network) for one in links):
+    if _is_linked(manager, need.id, network):
         return
     servers = _at(manager.get(network, "2024-05-01"), "properties.dhcpOptions.dnsServers")
     if not servers:
@@ -121,13 +120,17 @@ def _other_zones(manager: ResourceManager, need: Need) -> Iterator[str]:
                 id_ = str(zone["id"])
                 if own.get(_name(id_).lower(), id_.lower()) == id_.lower():
                     continue
-                links = manager.items(f"{id_}/virtualNetworkLinks", ZONES)
-                if any(_same(_at(one, "properties.virtualNetwork.id"), need.id) for one in links):
+                if _is_linked(manager, id_, need.id):
                     yield (
                         f"{need.setting}: {_name(need.id)} is linked to {id_}, and Azure links a"
                         " network to one zone of a name; use that zone (its group in"
                         " network.existing_dns_zones), or its owner removes the link"
                     )
+
+
+def _is_linked(manager: ResourceManager, zone: str, network: str) -> bool:
+    links = list(manager.items(f"{zone}/virtualNetworkLinks", ZONES))
+    return any(_same(_at(link, "properties.virtualNetwork.id"), network) for link in links)
 
 
 def _at(tree: Any, path: str) -> Any:

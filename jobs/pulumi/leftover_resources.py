@@ -1,4 +1,4 @@
-"""Resources of a stack in Azure, and what is left of them after a teardown."""
+"""Resources of a stack in Azure, and those that are left after a teardown."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,8 +146,8 @@ class AzureResources:
             yield Leftover(f"deleted vault {self.vault}", _why(vault, purge))
 
     def _is_own(self, resource: Mapping[str, Any]) -> bool:
-        """Whether a group or resource has the tags of what the stack declares, or of what commands
-        have created for it outside of the workspace, such as alerts of an endpoint.
+        """Whether a group or resource has the tags of resources that the stack declares, or
+        that commands have created for it outside of the workspace, such as alerts of an endpoint.
         """
         tags = resource.get("tags") or {}
         own = tags.get("managed-by") in ("pulumi", "jobs")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra import prerequisites
-from infra.prerequisites import GlobalName, Prerequisites
-from jobs.azure.clusters import Size, read_sizes
+from infra.prerequisites import Beginning, GlobalName, Prerequisites
+from jobs.azure.clusters import read_sizes
 from jobs.azure.requests import Requests, segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential
@@ -28,7 +28,6 @@ NOT_ASKED: Final = "not asked"
 """First words of what was found if the user may not ask."""
 SUBSCRIPTIONS: Final = "2022-12-01"
 """API version of subscriptions and their regions."""
-GROUPS: Final = "2021-04-01"
 VERSIONS: Final = {
     "Microsoft.Storage/storageAccounts": "2023-05-01",
     "Microsoft.ContainerRegistry/registries": "2023-07-01",
@@ -42,7 +41,6 @@ _DECLARED: Final = {
 }
 _IDENTITY: Final = "azure-native:managedidentity:UserAssignedIdentity"
 """Type of resources that every stack has, in its own group."""
-_UNKNOWN: Final = Size("", "", 0)
 _VAULT: Final = "Microsoft.KeyVault/vaults"
 _MONTHS_AHEAD: Final = 12
 """Months that something may begin ahead (Azure Cost Management, budgets)."""
@@ -96,41 +94,48 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
     yield pinned
     if not pinned.good:
         return
-    if needs.group_exists:
-        yield check("resource group", lambda: _group(manager, needs))
     questions: dict[str, Callable[[], str]] = {
         "region": lambda: _region(manager, needs),
         "sizes": lambda: _sizes(manager, needs),
         "names": lambda: _names(manager, needs, state),
-        **{
-            one.check: partial(
-                _beginning, one.setting, one.day, one.resource, state, datetime.now(UTC)
-            )
-            for one in needs.beginnings
-        },
+        **{begin.check: partial(_beginning, begin, state) for begin in needs.beginnings},
     }
     for name, ask in questions.items():
         yield check(name, partial(_if_allowed, ask))
     deployed = any(resource.kind == _IDENTITY for resource in state)
-    for name in dict.fromkeys(one.check for one in needs.existing):
-        rows = [one for one in needs.existing if one.check == name]
+    for name in dict.fromkeys(need.check for need in needs.existing):
+        rows = [need for need in needs.existing if need.check == name]
         yield check(name, partial(look_up, manager, rows, deployed=deployed))
+
+
+def enabled(manager: ResourceManager) -> str:
+    """Return the name of the subscription.
+
+    Raises:
+        MissingError: The user does not see it.
+        UserError: It is not enabled.
+    """
+    subscription = manager.get(manager.subscription_id, SUBSCRIPTIONS)
+    id_ = manager.subscription_id.rpartition("/")[2]
+    state = subscription.get("state")
+    if state not in (None, "Enabled", "Warned"):
+        raise UserError(f"subscription {id_} is {state}; its owner has to enable it in the portal")
+    return str(subscription.get("displayName") or id_)
 
 
 def _subscription(
     manager: ResourceManager, needs: Prerequisites, state: Sequence[StackResource]
 ) -> str:
-    group = f"{manager.group_id}/".lower()
     for resource in state:
-        if resource.kind == _IDENTITY and not resource.id.lower().startswith(group):
-            there = resource.id.partition("/providers/")[0]
+        group = resource.id.partition("/providers/")[0]
+        if resource.kind == _IDENTITY and group.lower() != manager.group_id.lower():
             raise UserError(
                 f"the settings place stack {needs.stack} in {manager.group_id}, but it is deployed"
-                f" in {there}; a deployed stack cannot move: restore subscription.id, prefix and"
+                f" in {group}; a deployed stack cannot move: restore subscription.id, prefix and"
                 " resource_group, or tear it down first"
             )
     try:
-        found = manager.get(manager.subscription_id, SUBSCRIPTIONS)
+        return enabled(manager)
     except MissingError:
         seen = [
             f"{item.get('displayName') or ''} {item['subscriptionId']}".strip()
@@ -141,24 +146,6 @@ def _subscription(
             f" {manager.user() or 'the signed-in user'} sees only {', '.join(seen) or 'none'}; sign"
             f" in as a user with a role there, or run `make configure STACK={needs.stack}`"
         ) from None
-    state_ = found.get("state")
-    if state_ not in (None, "Enabled", "Warned"):
-        raise UserError(
-            f"subscription {needs.subscription_id} is {state_}; its owner has to enable it in the"
-            " portal"
-        )
-    return str(found.get("displayName") or needs.subscription_id)
-
-
-def _group(manager: ResourceManager, needs: Prerequisites) -> str:
-    try:
-        manager.get(manager.group_id, GROUPS)
-    except MissingError:
-        raise UserError(
-            f"resource_group.existing: {needs.resource_group} does not exist; check its id, or"
-            " remove the setting to let the stack declare a group"
-        ) from None
-    return f"{needs.resource_group} exists, and stays when the stack is torn down"
 
 
 def _region(manager: ResourceManager, needs: Prerequisites) -> str:
@@ -190,36 +177,31 @@ def _nearest(name: str, regions: Iterable[str]) -> str:
 def _sizes(manager: ResourceManager, needs: Prerequisites) -> str:
     answer: Any = manager.get(f"{manager.location_id}/vmSizes")
     sizes = read_sizes(answer)
-    missing = [
-        f"{key}: {size} is not offered in {needs.region}"
-        for key, (size, _) in needs.sizes.items()
-        if size.lower() not in sizes
-    ]
-    missing += [
-        f"{key}: {size} has no Spot nodes (tier low_priority) in {needs.region}"
-        for key, (size, priority) in needs.sizes.items()
-        if priority == "LowPriority" and not sizes.get(size.lower(), _UNKNOWN).low_priority
-    ]
+    missing = []
+    for key, (size, priority) in needs.sizes.items():
+        offered = sizes.get(size.lower())
+        if offered is None:
+            missing.append(f"{key}: {size} is not offered in {needs.region}")
+        elif priority == "LowPriority" and not offered.low_priority:
+            missing.append(f"{key}: {size} has no Spot nodes (tier low_priority) in {needs.region}")
     if missing:
         raise UserError("\n".join([*missing, "choose another size or region"]))
     return ", ".join(sorted({size for size, _ in needs.sizes.values()}))
 
 
 def _names(manager: ResourceManager, needs: Prerequisites, state: Sequence[StackResource]) -> str:
-    held = {resource.name: resource.id for resource in state if resource.kind in _DECLARED}
-    found, problems = [], []
+    own = {resource.name: resource.id for resource in state if resource.kind in _DECLARED}
+    free, problems = [], []
     for name in needs.names:
-        if name.resource in held:
-            found.append(f"{held[name.resource].rpartition('/')[2]} is the stack's")
-            continue
-        problem = _taken(manager, needs, name)
-        if problem is None:
-            found.append(f"{name.name} is free")
-        else:
+        if name.resource in own:
+            free.append(f"{own[name.resource].rpartition('/')[2]} is the stack's")
+        elif (problem := _taken(manager, needs, name)) is not None:
             problems.append(problem)
+        else:
+            free.append(f"{name.name} is free")
     if problems:
         raise UserError("\n".join(problems))
-    return ", ".join(found)
+    return ", ".join(free)
 
 
 def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> str | None:
@@ -272,16 +254,15 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _beginning(
-    setting: str, day: str, resource: str, state: Sequence[StackResource], now: datetime
-) -> str:
-    if any(one.kind == resource for one in state):
+def _beginning(begin: Beginning, state: Sequence[StackResource]) -> str:
+    if any(resource.kind == begin.resource for resource in state):
         return "exists"
-    year, month, _ = map(int, day.split("-"))
+    now = datetime.now(UTC)
+    year, month, _ = map(int, begin.day.split("-"))
     ahead = (year - now.year) * 12 + month - now.month
     if not 0 <= ahead <= _MONTHS_AHEAD:
         raise UserError(
-            f"{setting}: {day} is {'past' if ahead < 0 else 'too far ahead'};"
+            f"{begin.setting}: {begin.day} is {'past' if ahead < 0 else 'too far ahead'};"
             f" Azure accepts {now:%Y-%m}-01 or the first of one of the next {_MONTHS_AHEAD} months"
         )
-    return f"begins {day}"
+    return f"begins {begin.day}"

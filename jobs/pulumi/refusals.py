@@ -41,14 +41,14 @@ class Refusal:
         """Return what it means, with what the message says besides."""
         return self.why + (self.find(message) if self.find is not None else "")
 
-    def told(self, message: str) -> str:
+    def explanation(self, message: str) -> str:
         """Return the explanation with the cure."""
         return f"{self.reason(message)}; {self.cure}"
 
 
 def explain(kind: str, message: str) -> Refusal | None:
     """Return the kind of refusal of a message, by the type of its resource; None if unknown."""
-    return next((one for one in TABLE if one.fits(kind, message)), None)
+    return next((refusal for refusal in TABLE if refusal.fits(kind, message)), None)
 
 
 def _words(*codes: str) -> str:
@@ -59,11 +59,11 @@ def _policy(message: str) -> str:
     """Return which policy refused which property, as far as Azure says."""
     plain = message.replace('\\"', '"')
     names = re.findall(r'"policyAssignmentDisplayName"\s*:\s*"([^"]+)"', plain)
-    names += [_named(one) for one in re.findall(r'"policyAssignment"\s*:\s*(\{[^{}]*\})', plain)]
+    names += [_named(text) for text in re.findall(r'"policyAssignment"\s*:\s*(\{[^{}]*\})', plain)]
     ids = re.findall(r'"(?:policyAssignmentId|id)"\s*:\s*"([^"]*/policyAssignments/[^"]+)"', plain)
     paths = re.findall(r'"path"\s*:\s*"([^"]+)"', plain)
-    found = list(dict.fromkeys(name for name in names if name))
-    text = f", assignment {', '.join(found)}" if found else ""
+    named = list(dict.fromkeys(name for name in names if name))
+    text = f", assignment {', '.join(named)}" if named else ""
     text += f" ({', '.join(dict.fromkeys(ids))})" if ids else ""
     return text + (f", about {', '.join(dict.fromkeys(paths))}" if paths else "")
 
@@ -230,13 +230,6 @@ TABLE: Final = (
         " missing: az network watcher configure --resource-group NetworkWatcherRG --locations"
         " REGION --enabled true",
         kinds="network:FlowLog",
-    ),
-    Refusal(
-        r"(?i)overlapping namespaces?",
-        "the network is linked to another zone of this name already, such as a hub's",
-        "set network.private_dns to hub, with network.existing_dns_zones, or to policy, so that the"
-        " stack uses those zones in place of its own",
-        kinds="privatedns:VirtualNetworkLink",
     ),
     Refusal(
         r"(?i)cannot create already existing resource",

@@ -49,7 +49,7 @@ class Failure:
     def cure(self) -> str | None:
         """What it means and what to do, if no time cures it; None if it is not a known one."""
         known = self._refusal
-        return None if known is None or known.passes else known.told(self.message)
+        return None if known is None or known.passes else known.explanation(self.message)
 
     @property
     def _refusal(self) -> Refusal | None:

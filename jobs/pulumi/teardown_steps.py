@@ -51,7 +51,7 @@ class Teardown:
     poll: float
     """Seconds between two checks of the progress."""
     done: list[str] = field(default_factory=list)
-    """What was done, in words."""
+    """The deletions that are done, in words."""
 
     def run(self, stack_resources: Sequence[StackResource]) -> None:
         """Delete everything that still exists.
@@ -152,8 +152,8 @@ class Teardown:
                 raise
 
     def _delete_diagnostics(self, stack_resources: Sequence[StackResource]) -> None:
-        """Delete the diagnostic settings that would outlive what they belong to, as a new resource
-        of its name would have them again: those of the workspace, which is purged before Pulumi
+        """Delete the diagnostic settings that would outlive their resources, as a new resource of
+        the same name would have them again: those of the workspace, which is purged before Pulumi
         comes to them, and those that others have added to the stack's resources.
         """
         declared = {
@@ -215,7 +215,7 @@ class Teardown:
 
     def _purge_workspace(self) -> None:
         existed = self.resources.has_workspace()
-        # Also if it is already soft-deleted, which only this request can reveal.
+        # Even if it is already soft-deleted, which only this request can reveal.
         self._delete(f"{self.manager.workspace_id}?forceToPurge=true")
         self._until(lambda: not self.resources.has_workspace(), "the deletion of the workspace")
         if existed:
@@ -231,13 +231,13 @@ class Teardown:
                 self.manager.post(f"{vault['id']}/purge", api_version=VAULTS)
             self._until(lambda: self.resources.deleted_vault() is None, "the purge of the vault")
         except AccessError as error:
-            # Roles on the resource group do not suffice; what is left is listed at the end.
+            # Roles on the resource group do not suffice; leftovers are listed at the end.
             self.console.note(f"vault {name} is not purged: {str(error).splitlines()[0]}")
             return
         self.did(f"purged vault {name}")
 
     def _delete(self, path: str) -> None:
-        """Request a deletion; a resource that does not exist is no error."""
+        """Request a deletion; a resource that does not exist is not an error."""
         with suppress(MissingError):
             self.manager.delete(path)
 

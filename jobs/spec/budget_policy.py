@@ -1,8 +1,8 @@
 """Decide how long an attempt may run on what is left of its run's budget. Pure.
 
 The budget of a run becomes two limits of each attempt: a time after which the trainer saves its
-state and stops by itself, and behind it the timeout of the job. The job's tags hold what the next
-attempt needs to know, so that every supervisor computes the same limits.
+state and stops by itself, and behind it the timeout of the job. The job's tags hold the facts that
+the next attempt needs, so that every supervisor computes the same limits.
 """
 
 import re
@@ -22,7 +22,7 @@ PRICE: Final = "node_price"
 HIGHEST: Final = "node_price_at_most"
 """Tag with the highest price that a node of Spot can have, the pay-as-you-go price."""
 SPENT: Final = "spent_before"
-"""Tag with what the earlier attempts of the run have cost."""
+"""Tag with the cost of the earlier attempts of the run."""
 MARGIN: Final = "budget_margin"
 """Tag with the seconds of `Budget.margin_seconds`."""
 
@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Budget:
-    """Budget of a run, and what is known of it before one of its attempts."""
+    """Budget of a run, and its state before one of the attempts."""
 
     limit: float
     """Amount that all attempts together may cost."""

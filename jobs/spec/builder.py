@@ -229,7 +229,7 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Clus
     Args:
         outputs: Outputs of the stack.
         name: Name of the cluster in the stack's settings; None chooses one of the role.
-        role: What the job needs a cluster for, if none is named.
+        role: Duty of the cluster, if none is named.
 
     Raises:
         SpecError: The stack has no such cluster for jobs, or several of which none is named.

@@ -33,7 +33,7 @@ def of_processes(cluster: Cluster) -> dict[str, str]:
     variables = {"PYTHONUNBUFFERED": "1"}
     if cluster.gpus_per_node:
         variables |= {
-            # NCCL reports what it cannot use; it selects the network itself.
+            # NCCL reports the networks that it cannot use; it selects the network itself.
             "NCCL_DEBUG": "WARN",
             # Horovod reports ranks that the others wait for; the trainer's watchdog ends them.
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "60",

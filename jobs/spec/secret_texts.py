@@ -13,7 +13,7 @@ _SIGNS: Final = (
     r"(?<![a-zA-Z])(?i:sig|AccountKey|SharedAccessKey|SharedAccessSignature|Password|Pwd)=",
     r"(?i:[?&](?:access_?|id_?|private_?|auth_?)?(?:token|key|secret|password)=)",
     # A password in a URL, or a user name in one of HTTP, which is a token. The URLs of Azure's data
-    # lakes have the container in its place, and SSH's a user name without a password.
+    # lakes have the container instead, and SSH's a user name without a password.
     r"(?i:[a-z][a-z0-9+.-]*://[^/@\s]*:[^/@\s]+@)",
     r"(?i:https?://[^/@\s]+@)",
     # Tokens of GitHub, GitLab, Azure, AWS, Google, Slack, Hugging Face, OpenAI, npm, PyPI, Docker.
@@ -28,7 +28,7 @@ _SIGNS: Final = (
 )
 _SECRET: Final = re.compile("|".join(_SIGNS))
 _SSH_USER: Final = "git"
-"""User of the SSH servers of all Git hosts, which is no secret."""
+"""User of the SSH servers of all Git hosts, which is not a secret."""
 
 
 def is_secret(text: str) -> bool:
@@ -48,7 +48,7 @@ def options_with_secrets(words: Sequence[str]) -> list[str]:
 
 def public_address(address: str) -> str | None:
     """Return the address of a Git repository without user, password, query and fragment; None if
-    what is left looks like a secret, or if it cannot be read.
+    the rest looks like a secret, or if it cannot be read.
     """
     try:
         urlsplit(address)

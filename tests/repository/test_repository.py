@@ -17,6 +17,16 @@ LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 EXTRAS_PAGES = sorted(ROOT.glob("*/extras/*/README.md"))
 DOCUMENTS = [*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md")), *EXTRAS_PAGES]
+REFERENCE = ROOT / "docs" / "reference"
+MOST_WORDS = 60_000
+
+
+def test_all_pages_but_the_generated_reference_have_at_most_60_000_words():
+    pages = [page for page in DOCUMENTS if REFERENCE not in page.parents]
+    words = {page.relative_to(ROOT).as_posix(): len(page.read_text().split()) for page in pages}
+    assert {"README.md", "CONTRIBUTING.md", "docs/data.md"} < words.keys()
+    longest = sorted(words, key=lambda name: -words[name])[:5]
+    assert sum(words.values()) <= MOST_WORDS, f"the longest pages are {', '.join(longest)}"
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

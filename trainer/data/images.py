@@ -17,7 +17,7 @@ ASPECT_RANGE = (3 / 4, 4 / 3)
 ENCODINGS = ("JPEG", "PNG")
 """Formats that can be decoded, in the order of a manifest."""
 
-Window = Callable[[tf.Tensor], tf.Tensor]
+CropChoice = Callable[[tf.Tensor], tf.Tensor]
 """Chooses the part of an image to use: from its [height, width] to [y, x, height, width]."""
 
 
@@ -38,7 +38,7 @@ def training_view(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> Vi
     return augmented(shifted(image, source, position), source, position)
 
 
-def training_window(source: Source, position: tf.Tensor) -> Window:
+def training_window(source: Source, position: tf.Tensor) -> CropChoice:
     """Return the function that chooses the crop of the image at a position."""
     if source.config.augment == "random-resized-crop":
         return lambda shape: _random_crop(shape, source, position)
@@ -98,7 +98,7 @@ def central_image(
     return window_image(encoded, size, central_window(crop), encodings)
 
 
-def central_window(crop: float) -> Window:
+def central_window(crop: float) -> CropChoice:
     """Return the function that chooses the central square with a part of the short side."""
 
     def central(shape: tf.Tensor) -> tf.Tensor:
@@ -167,7 +167,7 @@ def normalize(image: tf.Tensor, normalization: Normalization) -> tf.Tensor:
 
 
 def whole(shape: tf.Tensor) -> tf.Tensor:
-    """Choose a whole image; see `Window`."""
+    """Choose a whole image; see `CropChoice`."""
     return tf.stack([0, 0, shape[0], shape[1]])
 
 
@@ -186,7 +186,7 @@ def _random_crop(shape: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Te
 
 
 def window_image(
-    encoded: tf.Tensor, size: int, choose: Window, encodings: tuple[str, ...] = ENCODINGS
+    encoded: tf.Tensor, size: int, choose: CropChoice, encodings: tuple[str, ...] = ENCODINGS
 ) -> tf.Tensor:
     """Decode only the window that `choose` selects, and resize it; uint8 [size, size, 3]."""
 

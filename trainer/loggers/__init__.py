@@ -1,1 +1,1 @@
-"""Outputs of a run's metrics: terminal, files, TensorBoard; the interface of observers."""
+"""Outputs of a run's metrics: files and TensorBoard; the interface of observers."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from statistics import median
 
-from common.page.parts import Block, Cell, Plots, Table, Tables
+from common.page.parts import Block, Cell, Columns, Plots, Table
 from common.page.plots import LOGARITHMIC, Plot, Scale, Series, plot
 from common.text import plural
 from trainer.data.manifest import SIDES, Manifest, empty_classes
@@ -50,9 +50,10 @@ def counts(manifest: Manifest) -> list[Block]:
     """Return images by class and by size: bars, or curves of the sorted counts of many classes."""
     sizes = _sizes(manifest)
     if len(manifest.classes) <= MAX_BARS:
-        return [Tables([_bars(manifest), *sizes])]
+        return [Columns([_bars(manifest), *sizes])]
     curve = _curves(manifest)
-    return [*([Plots([curve])] if curve else []), Tables([*sizes, *_extreme_classes(manifest)])]
+    drawn = [Plots([curve])] if curve else []
+    return [Columns([*drawn, *sizes, *_extreme_classes(manifest)])]
 
 
 def _bars(manifest: Manifest) -> Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from common.files import write_atomically
-from common.page.parts import Block, Page, Section, Stat, Table, Tables, Text
+from common.page.parts import Block, Columns, Page, Section, Stat, Table, Text
 from common.page.render import moment, render
 from common.text import plural, size
 from trainer.data.duplicates.section import sections as near_duplicates
@@ -161,7 +161,7 @@ def _origin(folder: Path, manifest: Manifest) -> list[Block]:
     if treated:
         heads = ("treatment", "images")
         tables.append(Table("What was done to the images", heads, treated, "numbers"))
-    return [Tables(tables), _facts(folder, manifest), *_rejected(folder)]
+    return [Columns(tables), _facts(folder, manifest), *_rejected(folder)]
 
 
 def _facts(folder: Path, manifest: Manifest) -> Table:

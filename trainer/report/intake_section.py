@@ -1,6 +1,6 @@
 """The section of a data set's page on what left the files that it was made of, and what did not."""
 
-from common.page.parts import Block, Table, Tables, Text
+from common.page.parts import Block, Columns, Table, Text
 from common.text import plural
 from trainer.data.intake.record import (
     IN_PLACE,
@@ -52,4 +52,4 @@ def intake_blocks(intake: Intake | None) -> list[Block]:
         heads = ("metadata in files", "images")
         what = "found in the records" if intake.metadata == IN_PLACE else "removed"
         tables.append(Table(f"Metadata that were {what}", heads, rows, "numbers"))
-    return [Tables(tables)]
+    return [Columns(tables)]

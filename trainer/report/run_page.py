@@ -90,6 +90,9 @@ def _stats(run: Run) -> list[Stat]:
     epochs = run.config.epochs if run.config else None
     reached = f"epoch {summary.epoch:.1f} of {epochs}" if summary.epoch and epochs else ""
     speed = summary.images_per_second
+    world = run.attempts[-1].ranks if run.attempts else None
+    ranks = f"on {plural(world, 'rank')}" if world else ""
+    attempts = plural(len(run.attempts), "attempt") if len(run.attempts) > 1 else ""
     return [
         *(
             Stat(
@@ -101,11 +104,9 @@ def _stats(run: Run) -> list[Stat]:
                 metrics or run.task.evaluation[:1], chain([of], repeat("")), strict=False
             )
         ),
-        Stat("images/s", None if speed is None else f"{speed:,.1f}"),
-        Stat(f"time{so_far}", duration(summary.seconds)),
+        Stat("images/s", None if speed is None else f"{speed:,.1f}", ranks),
+        Stat(f"time{so_far}", duration(summary.seconds), attempts),
         Stat("steps", count(summary.step), reached),
-        Stat("ranks", count(run.attempts[-1].ranks) if run.attempts else None),
-        Stat("attempts", count(len(run.attempts))),
         *([Stat("estimated cost", money(run.cost.amount, run.cost.currency))] if run.cost else []),
     ]
 

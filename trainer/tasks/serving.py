@@ -6,7 +6,7 @@ from typing import Final
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.images import Window, central_window, normalize, window_image
+from trainer.data.images import CropChoice, central_window, normalize, window_image
 from trainer.data.pixels.graph import reasons_for_treatment
 from trainer.tasks.task import Serving, Signature
 
@@ -40,7 +40,7 @@ def pixels_signature(
     return tf.function(of_pixels, [spec, *more], autograph=False)
 
 
-def decoded(images: tf.Tensor, serving: Serving, choose: Window | None = None) -> tf.Tensor:
+def decoded(images: tf.Tensor, serving: Serving, choose: CropChoice | None = None) -> tf.Tensor:
     """Decode a part of encoded images, string [b], by default the central square, to uint8
     [b, size, size, 3].
     """

@@ -75,7 +75,7 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         criteria = entries_at(alert, "criteria.allOf")
         if not _asks(criteria, reviewed, own):
             yield alert, "does not ask what was reviewed"
-        for id_ in _OF.findall(str([one.get("query") for one in criteria])):
+        for id_ in _OF.findall(str([criterion.get("query") for criterion in criteria])):
             if not named(id_, "Microsoft.MachineLearningServices/workspaces", workspace):
                 yield alert, f"asks about {id_}, which is not the stack's workspace"
 
@@ -95,7 +95,7 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
     return (
         len(criteria) == 1
         and all(criteria[0].get(key) == value for key, value in wanted.items())
-        and [int(one) for one in _MINUTES.findall(query)] == minutes
+        and [int(text) for text in _MINUTES.findall(query)] == minutes
         and digest.startswith(reviewed.query)
     )
 

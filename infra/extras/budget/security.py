@@ -27,7 +27,7 @@ def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
     own = settings.of(BudgetSettings)
     budgets = of_kind(resources, BUDGET_KIND)
     if not own.offered:
-        yield from ((one, "is declared, but budget.offered is false") for one in budgets)
+        yield from ((budget, "is declared, but budget.offered is false") for budget in budgets)
         return
     if not budgets:
         yield None, "has no budget"

@@ -104,9 +104,14 @@ def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
         name = str(input_at(machine, "vmName"))
         if not settings.of(AccessSettings).jump_machine or name != MACHINE(settings.names):
             yield machine, "is a machine that the stack's settings do not name"
-        if not any(input_at(one, "vmName") == name for one in of_kind(resources, EXTENSION_KIND)):
+        if not any(
+            input_at(extension, "vmName") == name
+            for extension in of_kind(resources, EXTENSION_KIND)
+        ):
             yield machine, "has no extension for signing in with Entra ID"
-        if not any(named(input_at(one, "targetResourceId"), MACHINES, name) for one in schedules):
+        if not any(
+            named(input_at(schedule, "targetResourceId"), MACHINES, name) for schedule in schedules
+        ):
             yield machine, "is not turned off by a schedule"
 
 

@@ -56,22 +56,22 @@ def _allows(rule: Resource, resources: Sequence[Resource], settings: Settings) -
 
 def _approved(resources: Sequence[Resource], settings: Settings) -> Faults:
     rules, wanted = of_kind(resources, RULE), _wanted(resources, settings)
-    found = {one.key: _allows(one, resources, settings) for one in rules}
+    allowing = {rule.key: _allows(rule, resources, settings) for rule in rules}
     for rule in rules:
-        if found[rule.key] not in wanted:
+        if allowing[rule.key] not in wanted:
             yield rule, f"allows {input_at(rule, 'properties')}, which the settings do not ask for"
     for allowed, words in wanted.items():
-        if allowed not in found.values():
+        if allowed not in allowing.values():
             yield None, f"no rule lets nodes reach {words}"
     needed = requirements(resources) if rules else {}
-    for one in rules:
+    for rule in rules:
         for other in rules:
-            if one.key < other.key and not (
-                one.key in needed[other.key] or other.key in needed[one.key]
+            if rule.key < other.key and not (
+                rule.key in needed[other.key] or other.key in needed[rule.key]
             ):
-                yield one, f"is declared at the same time as {other.name}"
+                yield rule, f"is declared at the same time as {other.name}"
     for cluster in of_kind(resources, COMPUTE):
-        if missing := [one.name for one in rules if one.key not in needed[cluster.key]]:
+        if missing := [rule.name for rule in rules if rule.key not in needed[cluster.key]]:
             yield cluster, f"does not wait for {' and '.join(missing)}"
 
 
@@ -87,13 +87,15 @@ APPROVED_OUTBOUND = Rule(
 
 def _approves(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = dict(targets(resources, settings))
-    given = [one for one in of_kind(resources, ASSIGNMENT) if ROLES.get(guid_of(one)) == APPROVER]
+    given = [
+        role for role in of_kind(resources, ASSIGNMENT) if ROLES.get(guid_of(role)) == APPROVER
+    ]
     if not is_managed(settings):
-        for one in given:
-            yield one, f"gives {APPROVER}, but the stack has no managed network"
+        for role in given:
+            yield role, f"gives {APPROVER}, but the stack has no managed network"
         return
     for label in APPROVED_ON:
-        if not any(named(input_at(one, "scope"), *services[label]) for one in given):
+        if not any(named(input_at(role, "scope"), *services[label]) for role in given):
             yield None, f"no one approves the endpoint of the managed network to {label}"
 
 

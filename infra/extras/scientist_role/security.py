@@ -31,8 +31,8 @@ def _permissions(settings: Settings) -> list[Mapping[str, list[str]]]:
     excluded = _EXCLUDED.split() + ([] if settings.serving else ["onlineEndpoints/*"])
     return [
         {
-            "actions": [f"{_IN}/{one}" for one in _ALLOWED],
-            "notActions": [f"{_IN}/{one}" for one in excluded],
+            "actions": [f"{_IN}/{action}" for action in _ALLOWED],
+            "notActions": [f"{_IN}/{action}" for action in excluded],
         }
     ]
 

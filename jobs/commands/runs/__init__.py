@@ -1,1 +1,1 @@
-"""Commands that look back on runs: what they cost, and how they compare."""
+"""Commands that look back on runs: their costs, and how they compare."""

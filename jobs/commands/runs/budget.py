@@ -19,7 +19,7 @@ from trainer.config import TrainConfig
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """What a run may cost."""
+    """The limit of the cost of a run."""
 
     budget: Annotated[float | None, Bounds(above=0)] = None
     """What all attempts of the run may cost together, in the currency of Azure's prices for the
@@ -88,7 +88,7 @@ def _earlier(
     prices: NodePrices,
     clusters: Mapping[str, Cluster],
 ) -> tuple[Total, float, str | None]:
-    """Return what the attempts of a run have cost at most: those since the newest one with a
+    """Return the highest cost of the attempts of a run: those since the newest one with a
     budget, and the amount and currency that its tags have for those before it.
     """
     known = [Budget.of(job.tags, job.nodes) for job in attempts]

@@ -34,7 +34,7 @@ from trainer.config import Metric, metrics_in
 
 FILES: Final = ("config.json", "metrics.jsonl", "result.json")
 BASELINE: Final = "the same answer for every image, such as always the largest class"
-"""What the metrics of `baseline` are of."""
+"""The predictions whose metrics `baseline` has."""
 _IDENTIFYING: Final = ("name", "runs_dir", "max_seconds")
 """Options that identify or limit a run, and do not affect its training."""
 _TRAINER: Final = REPOSITORY / ".venv-trainer" / "bin" / "python"
@@ -66,7 +66,7 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """What is known of a run."""
+    """A run with its files, attempts and costs."""
 
     key: str
     files: Mapping[str, bytes]

@@ -1,4 +1,4 @@
-"""`python -m jobs cost`: what the jobs of a workspace have cost, added up."""
+"""`python -m jobs cost`: the costs of the jobs of a workspace, added up."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

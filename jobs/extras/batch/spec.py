@@ -21,7 +21,7 @@ _SCORES: Final = "scores"
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """What a scoring in batch reads and writes."""
+    """The model and folders of a scoring in batch."""
 
     model: str = ""
     """MODEL:VERSION of a registered model."""

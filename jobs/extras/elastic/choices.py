@@ -171,9 +171,10 @@ def check(
         RequestError: Azure did not answer.
     """
     problems: list[str] = []
-    for job in others:
+    for job in (spec, *others):
         try:
-            look_up(manager, job)
+            if job is not spec:
+                look_up(manager, job)
         except SpecError as error:
             problems += error.problems
             continue

@@ -1,1 +1,1 @@
-"""What a run will take, before anything is rented."""
+"""Time and cost of a run, before anything is rented."""

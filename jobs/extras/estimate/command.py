@@ -1,4 +1,4 @@
-"""`python -m jobs plan`: what a run would take on each choice of nodes."""
+"""`python -m jobs plan`: time and cost of a run on each choice of nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from infra.outputs import PlatformOutputs
 from jobs import throughput
 from jobs.azure import node_prices
 from jobs.console import Console
-from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.extras.estimate.forecast import Assumptions, Estimate, Forecaster
 from jobs.extras.estimate.report import Report, Wish, read_deadline
 from jobs.extras.estimate.workload import DataSize, Workload
 from jobs.options import DataOptions
@@ -181,7 +181,7 @@ def measured(
     oldest first.
 
     Raises:
-        UserError: A file cannot be read, or has a line that is no point.
+        UserError: A file cannot be read, or has a line that is not a point.
     """
     files = [Path(name) for name in names]
     if not files:
@@ -265,9 +265,9 @@ def wanted(
 
 def choices_of(
     forecaster: Forecaster, sizes: Sequence[tuple[Size, tuple[int, ...], str]]
-) -> list[Choice]:
+) -> list[Estimate]:
     """Estimate all choices. Pure."""
-    choices: list[Choice] = []
+    choices: list[Estimate] = []
     for size, counts, priority in sizes:
         for nodes in sorted(set(counts)):
             choices.append(forecaster.choice(size, nodes, priority))
@@ -277,7 +277,7 @@ def choices_of(
     return choices
 
 
-def explained(key: str, forecaster: Forecaster) -> list[Choice]:
+def explained(key: str, forecaster: Forecaster) -> list[Estimate]:
     """Return the choices of a key such as ND40rs_v2:4, one for each priority.
 
     Raises:

@@ -1,12 +1,12 @@
 """How an estimate follows from rows, and how far off held-out rows of each class were. Pure.
 
-An estimate is images/s of a GPU in the rows whose nodes are nearest, times the GPUs, times what is
-usual for the class: whether the user measured the rows, and on which nodes. Each row is estimated
-as if it were not known: from the rows of other publishers or, for what a user measures, from rows
-of the same system with fewer GPUs. What was measured in these cases gives a class its usual ratio
-and its factor.
+An estimate is images/s of a GPU in the rows whose nodes are nearest, times the GPUs, times the
+usual ratio of the class: whether the user measured the rows, and on which nodes. Each row is
+estimated as if it were not known: from the rows of other publishers or, for a measurement of the
+user, from rows of the same system with fewer GPUs. The measurements in these cases give a class its
+usual ratio and its factor.
 
-`python -m jobs.extras.estimate.factors` writes the table of docs/plan.md.
+`python -m jobs.extras.estimate.factors` writes the table of its README.md.
 """
 
 import re
@@ -22,19 +22,19 @@ from typing import Final
 
 from jobs.extras.estimate.rows import Row, shipped
 
-DOCUMENT: Final = Path(__file__).resolve().parents[3] / "docs" / "plan.md"
+DOCUMENT: Final = Path(__file__).with_name("README.md")
 TABLE: Final = re.compile(r"<!-- factors -->\n.*?<!-- end -->", re.DOTALL)
 SHARE: Final = 0.95
 """Share of the held-out rows of each publisher that lie within the factor of a class."""
 _FEW: Final = 3
-"""Publishers below which types of GPUs are left out in their place."""
+"""Publishers below which types of GPUs are left out instead."""
 _WAYS: Final = ("the same nodes", "another number of GPUs", "fewer nodes, InfiniBand")
 _TCP: Final = "two nodes and more, TCP"
 CLASSES: Final = (
     *(("published", way) for way in _WAYS),
     *(("measured", way) for way in (*_WAYS, _TCP)),
 )
-"""Basis of an estimate, and what its rows were measured on."""
+"""Basis of an estimate, and the nodes that its rows were measured on."""
 
 Class = tuple[str, str]
 
@@ -78,8 +78,8 @@ def nearest(rows: Iterable[Row], wanted: Row) -> Linear | None:
 
     Rows of the same nodes come first, then those with as many GPUs in a node, then those with the
     nearest number of GPUs. A single GPU of the user says nothing of several nodes, as its estimates
-    of held-out rows were too far off. Networks without RDMA differ so much that only what the user
-    measured on two nodes and more counts.
+    of held-out rows were too far off. Networks without RDMA differ so much that only measurements
+    of the user on two nodes and more count.
     """
     several, tcp = wanted.nodes > 1, wanted.network == "TCP"
     fitting = [
@@ -208,7 +208,7 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    """Write the table of docs/plan.md, and print it."""
+    """Write the table of README.md, and print it."""
     DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     print(table(shipped()))
     return 0

@@ -24,7 +24,7 @@ _WITHOUT_BF16: Final = {"K80", "P40", "P100", "V100", "T4"}
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What was never measured or published. All of it is printed with a plan."""
+    """Figures that were never measured or published. All are printed with a plan."""
 
     start_minutes: float = 15.0
     """Until the first step: nodes are allocated and pull the image. Also after a pre-emption."""
@@ -33,8 +33,8 @@ class Assumptions:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A size, a number of nodes and a priority, with what the run would take on them."""
+class Estimate:
+    """A size, a number of nodes and a priority, with time and cost of the run on them."""
 
     size: Size
     nodes: int
@@ -54,7 +54,7 @@ class Choice:
     """By that price; the high end of Spot is by the pay-as-you-go price, which it may reach."""
     binds: Literal["GPU", "CPU", "?"] = "?"
     linear: Linear | None = None
-    """What it rests on."""
+    """The rows that it is based on."""
     factor: Factor | None = None
     """How far off the held-out rows of its class were."""
     reason: str = ""
@@ -78,7 +78,7 @@ class Choice:
         return self.advised_against is None and self.cost is not None and self.cost.high < inf
 
     def document(self) -> dict[str, Any]:
-        """Return the choice for JSON output; what is not known or infinite is null."""
+        """Return the choice for JSON output; unknown and infinite figures are null."""
         linear, factor, price = self.linear, self.factor, self.price
         return {
             "size": self.size.name,
@@ -111,7 +111,7 @@ class Forecaster:
     prices: NodePrices
     assumed: Assumptions = Assumptions()
     points: Sequence[Point] = ()
-    """What the user has measured, oldest first."""
+    """The points that the user has measured, oldest first."""
 
     @cached_property
     def _mine(self) -> list[Row]:
@@ -119,7 +119,7 @@ class Forecaster:
 
     def rate(self, size: Size, nodes: int) -> tuple[Linear, Factor] | str:
         """Return images/s in proportion to the nearest rows, and the factor of their class, or why
-        nothing is known. What the user has measured wins.
+        nothing is known. Measurements of the user win.
         """
         gpu, wanted = gpu_type(size.gpu or ""), wanted_row(self.workload.config, size, nodes)
         if wanted.precision == "bf16" and gpu in _WITHOUT_BF16:
@@ -131,16 +131,16 @@ class Forecaster:
             return "measure two nodes: networks without InfiniBand differ too much"
         return (
             f"no row of {wanted.model} on a {gpu} with {wanted.framework}, {wanted.precision},"
-            f" batch {wanted.batch_per_gpu}; measure it (docs/plan.md)"
+            f" batch {wanted.batch_per_gpu}; measure it (jobs/extras/estimate/README.md)"
         )
 
-    def choice(self, size: Size, nodes: int, priority: str) -> Choice:
+    def choice(self, size: Size, nodes: int, priority: str) -> Estimate:
         """Estimate one choice."""
         workload, config = self.workload, self.workload.config
         gone = f"{size.name} is {size.status} since {size.since}" + (
             f"; use {size.replacement}" if size.replacement else ""
         )
-        empty = Choice(
+        empty = Estimate(
             size, nodes, priority, advised_against=None if size.status == "deployable" else gone
         )
         if not size.gpus:
@@ -163,7 +163,7 @@ class Forecaster:
         linear, factor = rate
         middle = linear.images_per_s * factor.usual
         gpus = Span(middle / factor.off, middle, middle * factor.off)
-        # Two vCPUs are one core with hyper-threads, or two: the ends of what is known.
+        # Two vCPUs are one core with hyper-threads, or two: the ends of the range.
         cpus = size.vcpus / 2 * nodes / (decoding_ms(workload.data) / 1000)
         steady = Span(min(gpus.low, cpus), min(middle, cpus), min(gpus.high, 2 * cpus))
         every = config.evaluation.every_epochs
@@ -204,8 +204,8 @@ class Forecaster:
             start
         )
 
-    def grounds(self, choice: Choice) -> list[str]:
-        """Return what the figures of a choice rest on, a line each."""
+    def grounds(self, choice: Estimate) -> list[str]:
+        """Return the basis of the figures of a choice, a line each."""
         linear, factor, price = choice.linear, choice.factor, choice.price
         lines = [f"{choice.key}, {choice.priority}: {choice.basis}"]
         if choice.reason:
@@ -246,7 +246,7 @@ def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Ex
         config: Configuration of the run.
         cluster: The cluster.
         nodes: Number of its nodes.
-        data: What is read: synthetic, or a data set, which brings the limit of decoding.
+        data: synthetic, or the data set that is read, which brings the limit of decoding.
     """
     size = vm_sizes.find(cluster.size)
     if size is None or not size.gpus:

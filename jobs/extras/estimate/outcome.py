@@ -12,13 +12,13 @@ from infra.outputs import PlatformOutputs
 from jobs.azure import node_prices
 from jobs.commands.runs.compare import ComparedRun, read_files
 from jobs.extras.estimate.command import measured
-from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.extras.estimate.forecast import Assumptions, Estimate, Forecaster
 from jobs.extras.estimate.workload import DataSize, Workload
 from trainer.config import TrainConfig
 
 
 def compared_run(outputs: PlatformOutputs, key: str) -> ComparedRun:
-    """Return what is known of a run, with its files and costs.
+    """Return a run with its files and costs.
 
     Raises:
         UserError: Azure refuses, or there is no such run.
@@ -71,7 +71,7 @@ def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
     return compared(choice, assumed.start_minutes, run)
 
 
-def compared(choice: Choice, start_minutes: float, run: ComparedRun) -> str | None:
+def compared(choice: Estimate, start_minutes: float, run: ComparedRun) -> str | None:
     """Return a forecast and the outcome of a run in a line; None if the forecast has no end."""
     if choice.hours is None or choice.hours.high == inf:
         return None

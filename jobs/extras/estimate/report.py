@@ -9,7 +9,7 @@ from typing import Any, Final
 from common.errors import ConfigError
 from common.prices import UNKNOWN, money
 from jobs.console import table
-from jobs.extras.estimate.forecast import Choice, Forecaster
+from jobs.extras.estimate.forecast import Estimate, Forecaster
 from jobs.extras.estimate.rows import why_not
 from jobs.throughput import Span, words
 
@@ -22,7 +22,7 @@ def read_deadline(text: str) -> float:
     """Return the hours of a text such as 2h, 30d or 90min.
 
     Raises:
-        ConfigError: It is no such text, or not above 0.
+        ConfigError: It is not such a text, or not above 0.
     """
     match = _TIME.fullmatch(text.strip())
     hours = float(match[1]) * {"d": 24.0, "h": 1.0, "min": 1 / 60}[match[2]] if match else 0.0
@@ -33,14 +33,14 @@ def read_deadline(text: str) -> float:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a choice is to keep within: hours or, if these are None, an amount of money."""
+    """The limit of a choice: hours or, if these are None, an amount of money."""
 
     hours: float | None = None
     amount: float = 0.0
 
     def best(
-        self, choices: Sequence[Choice], end: Callable[[Span], float]
-    ) -> tuple[Choice | None, bool]:
+        self, choices: Sequence[Estimate], end: Callable[[Span], float]
+    ) -> tuple[Estimate | None, bool]:
         """Return the cheapest choice within the hours, or the fastest one for the amount, and
         whether there is one; without one, the nearest.
 
@@ -48,7 +48,7 @@ class Wish:
             choices: Choices of which those that can be recommended are looked at.
             end: The end of a range that must keep within the limit.
         """
-        known: list[tuple[float, float, Choice]] = []
+        known: list[tuple[float, float, Estimate]] = []
         for choice in choices:
             if choice.recommendable and choice.hours and choice.cost:
                 hours, cost = end(choice.hours), end(choice.cost)
@@ -75,7 +75,7 @@ class Report:
     """All choices for one run."""
 
     forecaster: Forecaster
-    choices: Sequence[Choice]
+    choices: Sequence[Estimate]
     wish: Wish | None = None
 
     @property
@@ -147,7 +147,7 @@ class Report:
             )
 
     def _about(self) -> Iterator[str]:
-        """Return what the figures rest on, and what is not known, recommended or used."""
+        """Return the basis of the figures, and which are unknown, not recommended or unused."""
         choices, assumed, where = self.choices, self.forecaster.assumed, self.forecaster.prices
         classes = dict.fromkeys(
             (choice.linear.of_class, choice.factor)
@@ -195,7 +195,7 @@ class Report:
         return lines
 
 
-def _row(choice: Choice) -> list[str]:
+def _row(choice: Estimate) -> list[str]:
     name = choice.key.replace("_A100_v4", "").replace("_H100", "")
     return [
         f"{name}{'!' if choice.advised_against else ' '}",
@@ -204,7 +204,7 @@ def _row(choice: Choice) -> list[str]:
     ]
 
 
-def _names(choices: Iterator[Choice]) -> str:
+def _names(choices: Iterator[Estimate]) -> str:
     return ", ".join(
         dict.fromkeys(choice.size.name.removeprefix("Standard_") for choice in choices)
     )

@@ -30,7 +30,7 @@ _NEAR: Final = 2
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, or what is to be estimated."""
+    """One measurement, or a case to estimate."""
 
     source: str
     """File of a repository, document or file of points that it was read from."""
@@ -128,7 +128,7 @@ class Row:
 def gpu_type(name: str) -> str:
     """Return the type of a GPU without its brand, form and memory: V100 for Tesla V100-SXM2-32GB.
 
-    The H100 NVL is another GPU than the H100.
+    The H100 NVL differs from the H100.
     """
     words = [word for word in name.replace("-", " ").split() if word not in _BRANDS]
     return " ".join(words[:2]) if "NVL" in words[1:2] else "".join(words[:1])

@@ -37,7 +37,7 @@ class DataSize:
 
     @classmethod
     def of(cls, manifest: Manifest, name: str) -> "DataSize":
-        """Return what a manifest says of the training images.
+        """Return the size of the training images by a manifest.
 
         Raises:
             ConfigError: The data set has no training images, or its images were not measured.

@@ -29,7 +29,7 @@ DIGEST: Final = "evidence"
 
 
 def properties(client: ContainerClient, folder: str) -> dict[str, str]:
-    """Return what a model says about the statements of its run; nothing if there are none.
+    """Return the properties of a model about the statements of its run; none without statements.
 
     Args:
         client: Client of the container of results.
@@ -57,7 +57,7 @@ def check(options: EvidenceCheckOptions, workspace: Workspace, model: str) -> st
         model: NAME:VERSION.
 
     Returns:
-        A line about what was checked; None without a check.
+        A line about the check; None without a check.
 
     Raises:
         UserError: Its making cannot be shown.

@@ -1,4 +1,4 @@
-"""`python -m jobs stacks NAME`: where the ranks of a running job are, and what they wait for."""
+"""`python -m jobs stacks NAME`: the calls in which the ranks of a running job are."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""What the steps of the workflows in .github/ do."""
+"""The steps of the workflows in .github/."""

@@ -1,7 +1,7 @@
 """`python -m jobs backend`: a place for Pulumi's state, and identities for the workflows.
 
-Through Resource Manager only. What exists as it should be is left as it is, so the command can be
-repeated at any time.
+Through Resource Manager only. A resource that exists as it should be stays as it is, so the command
+can be repeated at any time.
 """
 
 import os
@@ -94,7 +94,7 @@ class BackendOptions:
 
 
 def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
-    """Create what is missing.
+    """Create the resources that are missing.
 
     Raises:
         UserError: The settings are wrong, the user did not confirm, or Azure refuses a request.
@@ -186,7 +186,7 @@ class _Maker:
         """Create a resource, and return it as Azure shows it.
 
         Raises:
-            RequestError: Azure refuses it; what was created before stays.
+            RequestError: Azure refuses it; the resources that were created before stay.
         """
         existing = self._get(resource)
         if existing is not None and declaration.holds(existing, resource.body):

@@ -1,8 +1,8 @@
 """Pulumi's state and the identities of the workflows, as requests to Resource Manager. Pure.
 
 The storage account and the key vault answer publicly, and only to Entra identities with a role on
-the container or the key: whoever deploys a private platform is outside of its network, which does
-not exist yet. The account has no keys, and keeps deleted and overwritten blobs; the vault cannot be
+the container or the key: a deployer of a private platform is outside of its network, which does not
+exist yet. The account has no keys, and keeps deleted and overwritten blobs; the vault cannot be
 purged.
 
 A workflow's identity trusts the tokens that GitHub signs for one repository and one occasion, which
@@ -49,7 +49,7 @@ class WantedResource:
     api_version: str
     body: Mapping[str, Any]
     words: str
-    """What it is, for people."""
+    """Its kind and purpose, for messages."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
 def identity(
     purpose: str, repository: str, names: StateNames, needs: Prerequisites
 ) -> list[WantedResource]:
-    """Return the identity of some workflows of one stack, and what it trusts, in order: Azure
+    """Return the identity of some workflows of one stack, and its trusts, in order: Azure
     refuses credentials of one identity that are created at the same time.
 
     Args:
@@ -188,7 +188,7 @@ def identity(
         repository: Repository as the subjects of its tokens name it: ORGANISATION/REPOSITORY, or
             with immutable ids ORGANISATION@ID/REPOSITORY@ID.
         names: Names around Pulumi's state, in whose group the identities are.
-        needs: What the stack asks of Azure. Its name is also that of the environment in GitHub
+        needs: Prerequisites of the stack. Its name is also that of the environment in GitHub
             whose approval `up` needs.
     """
     workflows = WORKFLOWS[purpose]

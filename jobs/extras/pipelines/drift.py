@@ -1,4 +1,4 @@
-"""`python -m jobs drift`: what somebody has changed in Azure outside of Pulumi."""
+"""`python -m jobs drift`: changes in Azure that were made outside of Pulumi."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The steps of the workflows in `.github/`, and what they need, as a leaf."""
+"""The steps of the workflows in `.github/`, and their state and identities, as a leaf."""
 
 from typing import Final
 

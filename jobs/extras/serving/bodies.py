@@ -54,7 +54,7 @@ class Deployment:
 
 
 def name_problems(option: str, name: str) -> list[str]:
-    """Return what is wrong with the name of an endpoint or a deployment."""
+    """Return the problems of the name of an endpoint or a deployment."""
     if re.fullmatch(NAME, name):
         return []
     return [
@@ -64,7 +64,7 @@ def name_problems(option: str, name: str) -> list[str]:
 
 
 def serving_of(outputs: PlatformOutputs) -> Serving:
-    """Return what the stack has for endpoints.
+    """Return the outputs of the stack for endpoints.
 
     Raises:
         SpecError: The stack is not set up for them.

@@ -1,6 +1,6 @@
 """`python -m jobs deploy`: a registered model answers requests at an endpoint.
 
-Every step finds out what is there already, so the same command continues after an interruption. No
+Every step first looks for its result, so the same command continues after an interruption. No
 request reaches a new deployment before it has answered the smoke test.
 """
 

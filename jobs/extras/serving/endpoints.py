@@ -30,7 +30,7 @@ TOLD_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class DeploymentState:
-    """A deployment as Azure has it. Each of its instances costs money, also without requests."""
+    """A deployment as Azure has it. Each of its instances costs money, even without requests."""
 
     name: str
     state: str

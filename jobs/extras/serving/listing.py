@@ -1,4 +1,4 @@
-"""The endpoints of the workspace, and what they cost while idle, for `status`."""
+"""The endpoints of the workspace and their cost while idle, for `status`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -90,7 +90,7 @@ def diagnostics_body(outputs: PlatformOutputs) -> dict[str, Any]:
 
 
 def alert_paths(group_id: str, endpoint: str) -> dict[str, str]:
-    """Return the ids of an endpoint's alerts, by what they report."""
+    """Return the ids of an endpoint's alerts, by their subject."""
     return {
         kind: f"{group_id}/{_INSIGHTS}/metricAlerts/{endpoint}-{kind}"
         for kind in ("failures", "latency")

@@ -37,7 +37,7 @@ class UndeployOptions:
 
 
 def run(options: UndeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Delete an endpoint or a deployment. One that does not exist is no error.
+    """Delete an endpoint or a deployment. One that does not exist is not an error.
 
     Raises:
         UserError: The deployment answers requests, or Azure refused the deletion.

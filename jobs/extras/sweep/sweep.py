@@ -75,7 +75,7 @@ class Sweep:
         The last value of an option applies. Each trial is a run of its own, named by its job.
 
         Raises:
-            SpecError: The job is no training, or has services, which trials cannot have.
+            SpecError: The job does not train, or has services, which trials cannot have.
         """
         if spec.kind not in ("train", "smoke"):
             raise SpecError([f"--kind: a sweep varies a job that trains, not a {spec.kind}"])
@@ -86,7 +86,7 @@ class Sweep:
 
 
 def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
-    """Read what a sweep varies.
+    """Read the options that a sweep varies.
 
     Args:
         texts: Each OPTION=VALUE,VALUE,... with an option of the trainer.

@@ -63,7 +63,6 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2026-02-01": "Microsoft.KeyVault",
     },
     "jobs/pulumi/prerequisites.py": {
-        "2021-04-01": "Microsoft.Resources",
         "2022-12-01": "Microsoft.Resources",
         "2023-05-01": "Microsoft.Storage",
         "2023-07-01": "Microsoft.ContainerRegistry",

@@ -178,9 +178,11 @@ def test_a_deployed_stack_does_not_move_to_other_names_or_subscriptions(needs):
 
 
 def test_a_group_that_should_exist_is_looked_up(needs, put):
-    needs = replace(needs, group_exists=True, resource_group="landing-zone")
+    group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/landing-zone"
+    existing = contract.of(load(configured(("resource_group.existing", group)))).existing
+    needs = replace(needs, existing=tuple(n for n in existing if n.check == "resource group"))
     assert "landing-zone does not exist" in problem(needs)
-    put(f"/subscriptions/{SUBSCRIPTION}/resourceGroups/landing-zone")
+    put(group)
     assert results(needs)["resource group"].good
 
 

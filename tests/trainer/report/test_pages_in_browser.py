@@ -99,3 +99,29 @@ def test_a_browser_draws_every_page_and_its_scripts_answer(tmp_path, flags, back
     assert seen["compared"]["more"]["told"][1:] == ["training 2.2, held-out 1.333"] * 2
     everything = [[11, "11 of 300 classes"], [0, "0 of 300 classes"], [300, ""]]
     assert seen["many"]["more"] == everything
+
+
+FILLED = """[...document.querySelectorAll(".plots, .gallery, .columns")].map((grid) => {
+  const last = grid.lastElementChild.getBoundingClientRect();
+  const row = [...grid.children].map((child) => child.getBoundingClientRect())
+    .filter((box) => box.bottom > last.top);
+  const whole = grid.getBoundingClientRect();
+  const filled = (last.right - Math.min(...row.map((box) => box.left))) / whole.width;
+  return [grid.className.split(" ")[0], filled];
+})"""
+"""Kind of each group of blocks, and the part of its width that its last row fills."""
+
+
+def test_no_row_is_half_empty_on_a_wide_screen(tmp_path):
+    pages = {}
+    for mistakes in (1, 2, 3, 5, 7, 13):
+        wrong = [(n % 10, (n + 1) % 10) for n in range(mistakes)]
+        run = write_run(tmp_path / f"run-{mistakes}", wrong=wrong)
+        pages[f"wrong-{mistakes}"] = write_report([run]), 1280
+    seen, console = look(tmp_path, pages, more=FILLED)
+    assert console == []
+    for name, page in seen.items():
+        kinds = [kind for kind, _ in page["more"]]
+        assert {"plots", "gallery", "columns"} == set(kinds), name
+        for kind, filled in page["more"]:
+            assert filled > (0.55 if kind == "gallery" else 0.99), (name, kind)

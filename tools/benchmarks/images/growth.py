@@ -27,7 +27,7 @@ from trainer.data.duplicates.search import ROW, HashFile, find_matches
 from trainer.data.intake.groups import save_groups
 from trainer.data.intake.names import Naming
 from trainer.data.prepare.folder import prepare_folder
-from trainer.data.prepare.input_files import Inputs
+from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.options import PrepareFolderOptions, WriteOptions
 from trainer.data.prepare.rejected import RejectedFile, Rejections
@@ -57,7 +57,7 @@ class Options(BenchmarkOptions):
 
     images: Annotated[int, Bounds(at_least=1000)] = 20_000
     """Images of the smaller size; the larger has four times as many."""
-    rounds: Annotated[int, Positive] = 2
+    rounds: Annotated[int, Positive] = 1
     """Number of measurements of each size."""
     scratch: str | None = None
     """Folder for scratch files; by default that of the system."""
@@ -141,7 +141,7 @@ def _detection(root: Path, count: int) -> None:
     files = Folder(root / "in")
     annotations = coco.read([root / "in/instances.json"], files)
     inputs = listed(annotations, PrepareDetectionOptions(), files.images_count)
-    _list(root, count, inputs, Naming("numbered"))
+    _list(root, count, inputs)
 
 
 def _table(root: Path, count: int) -> None:
@@ -149,12 +149,28 @@ def _table(root: Path, count: int) -> None:
     _list(root, count, table_inputs(root / "in", options))
 
 
-def _list(root: Path, count: int, inputs: Inputs, naming: Naming = Naming()) -> None:  # noqa: B008
+def _list(root: Path, count: int, inputs: Inputs) -> None:
     listing = Listing(root / "listing.sqlite")
-    listing.fill(inputs, 0, 0.1, naming, inputs.group)
+    listing.fill(inputs, 0, 0.1, group=inputs.group)
     assert sum(size.files for size in listing.split_sizes().values()) == count
     rejections = Rejections(listing.rejected(), count, WriteOptions())
     save_groups(root, listing.group_numbers(left_out=rejections.has))
+    listing.close()
+    listing.path.unlink()
+
+
+def _names(root: Path, count: int) -> None:
+    def files() -> Iterator[ImageFile | RejectedFile]:
+        for n in range(count):
+            if n % 4:
+                yield ImageFile("", f"{n // 100}/{n:09}.jpg", n % 100, "/in", 0, 1)
+            else:
+                yield RejectedFile("", f"{n // 100}/{n:09}.jpg", "is empty")
+
+    listing = Listing(root / "listing.sqlite")
+    classes = tuple(f"class {n}" for n in range(100))
+    listing.fill(Inputs(classes, files), 0, 0.1, Naming("numbered"))
+    assert sum(1 for _ in listing.names()) == count
     listing.close()
     listing.path.unlink()
 
@@ -196,7 +212,8 @@ def _prepare(root: Path, count: int) -> None:
 
 
 _STEPS: Final[dict[str, tuple[str, Callable[[Path, int], None]]]] = {
-    "detection": ("COCO: match files and two boxes each, list with numbers", _detection),
+    "detection": ("COCO: match files and two boxes each, list all", _detection),
+    "names": ("number names, a quarter of rejected files", _names),
     "table": ("a table: match files, list with groups", _table),
     "rejected": ("list as many rejected files", _rejected),
     "near-duplicates": (f"find near-duplicates among {_HASHES} hashes an image", _near_duplicates),

@@ -1,6 +1,6 @@
 """The section of a run's page on its temperature."""
 
-from common.page.parts import Block, Section, Table, Text
+from common.page.parts import Block, Columns, Section, Table, Text
 from trainer.extras.calibration.record import Calibration, read_calibration
 from trainer.report.page import percent
 from trainer.report.run_data import Run
@@ -28,6 +28,7 @@ def _blocks(found: Calibration) -> list[Block]:
         ["before", percent(before.error), f"{before.loss:.4f}"],
         ["at the temperature", percent(after.error), f"{after.loss:.4f}"],
     ]
+    heads = ("probabilities", "calibration error", "loss")
     use = (
         "An export of these weights uses the temperature of all."
         if found.used
@@ -40,11 +41,5 @@ def _blocks(found: Calibration) -> list[Block]:
             " changes. Each half of the images is measured with the temperature that fits the"
             f" other half. {use}"
         ),
-        *drawn,
-        Table(
-            "Held-out images",
-            ("probabilities", "calibration error", "loss"),
-            rows,
-            "numbers",
-        ),
+        Columns([*drawn, Table("Held-out images", heads, rows, "numbers")]),
     ]

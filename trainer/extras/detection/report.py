@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from common.page.parts import Block, Plots, Section
+from common.page.parts import Block, Columns, Plots, Section
 from common.page.plots import Scale, Series, plot
 from trainer.report.rated import Rated, Row, class_table
 from trainer.report.run_data import Run
@@ -49,6 +49,6 @@ def _about(_: Sequence[Row], classes: Sequence[Row], curves: Sequence[Row]) -> l
         series,
         scale=Scale(percent=True, from_zero=True),
         from_zero=True,
-        summary="precision falls as recall rises; the table above has its means",
+        summary="precision falls as recall rises; the table at its side has its means",
     )
-    return [table, *([Plots([drawn])] if drawn else [])]
+    return [Columns([*([Plots([drawn])] if drawn else []), table])]

@@ -18,9 +18,9 @@ from trainer.tasks.classification.trust import Bin, calibration_error
 LISTED: Final = 100
 """Most classes that are listed: those with the lowest average precision."""
 TITLES: Final = {
-    "trust": "How far to trust its probabilities",
     "confusion": "How well each class is found",
     "mistakes": "The worst images",
+    "trust": "How far to trust its probabilities",
 }
 
 
@@ -36,7 +36,7 @@ def sections(run: Run) -> list[Section]:
             f" says.{missing(noted.get('problem'))}",
             hint=True,
         )
-        return _trust(bins), _classes(facts, classes, run), [worst, _gallery(run, rated)]
+        return _classes(facts, classes, run), [worst, _gallery(run, rated)], _trust(bins)
 
     return predicted_sections(run, (PREDICTIONS, BY_CLASS, RELIABILITY), TITLES, blocks)
 

@@ -83,7 +83,7 @@ def _checked(mask: tf.Tensor, encoded: tf.Tensor, source: Source) -> tf.Tensor:
         return tf.identity(decoded)
 
 
-def _resized(mask: tf.Tensor, choose: images.Window, size: int) -> tf.Tensor:
+def _resized(mask: tf.Tensor, choose: images.CropChoice, size: int) -> tf.Tensor:
     """Crop a mask like its image, and take the nearest value for each pixel of the input."""
     window = choose(tf.shape(mask)[:2])
     cropped = tf.slice(mask, [window[0], window[1], 0], [window[2], window[3], 1])

@@ -9,7 +9,7 @@ from trainer.report.run_data import Run
 
 RATED: Final = Rated(
     ("predictions.csv", "classes.csv"),
-    ("Which classes are confused", "Mistakes"),
+    ("How well each class is found", "The worst images"),
     "The intersection over union (IoU) of a class is the number of pixels that are of it and"
     " predicted as it, divided by those that are either.",
     "mean_iou",

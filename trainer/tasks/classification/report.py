@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, sqrt
 
-from common.page.parts import Block, Cell, Figure, Gallery, Plots, Section, Table, Text
+from common.page.parts import Block, Cell, Columns, Figure, Gallery, Plots, Section, Table, Text
 from common.page.plots import Scale, Series, plot
 from common.text import plural
 from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
@@ -263,6 +263,7 @@ def _trust(found: PredictionCounts) -> list[Block]:
         for b in ordered
         for low, high in [wilson(b.right, b.count)]
     ]
+    heads = ("mean probability", "right", "from", "to", "images")
     surer = sum(b.probability for b in ordered) > sum(b.right for b in ordered)
     return [
         *blocks,
@@ -270,13 +271,7 @@ def _trust(found: PredictionCounts) -> list[Block]:
             f"Its probabilities differ from its accuracy by {error:.2%} on average (expected"
             f" calibration error): it is {'surer' if surer else 'less sure'} than it is right."
         ),
-        *drawn,
-        Table(
-            "Predictions by probability",
-            ("mean probability", "right", "from", "to", "images"),
-            rows,
-            "numbers",
-        ),
+        Columns([*drawn, Table("Predictions by probability", heads, rows, "numbers")]),
     ]
 
 

@@ -125,3 +125,17 @@ def test_a_run_without_choices_has_no_place(live, capsys):
     begin(live, "fixed", TRAINED)
     assert main(["place", "fixed", "--free"]) == 1
     assert "fixed: has no choice of nodes" in capsys.readouterr().err
+
+
+def test_a_quota_that_the_first_choice_exceeds_is_named_before_anything_is_submitted(
+    live, outputs, capsys
+):
+    wide = ["submit", "--preset", "synthetic", "--cluster", "gpu", "--nodes", "4", "--dry-run"]
+    live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 100)
+    try:
+        assert main([*wide, "--min-nodes", "2"]) == 2
+        assert "4 nodes of gpu" in (shown := capsys.readouterr().err)
+        assert "need 160 Spot (low-priority) cores" in shown
+    finally:
+        live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)
+    assert main([*wide, "--min-nodes", "2"]) == 0
