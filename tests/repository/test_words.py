@@ -58,27 +58,39 @@ WORLDS = (
 )
 
 NOT_COVERED = (
-    "infra/",
+    "infra/__main__.py",
+    "infra/checks/needs.py",
+    "infra/checks/network.py",
+    "infra/extras/alerts/security.py",
+    "infra/extras/budget/security.py",
+    "infra/extras/jump_machine/security.py",
+    "infra/extras/managed_network/security.py",
+    "infra/extras/scientist_role/security.py",
+    "infra/prerequisites.py",
+    "infra/render/costs.py",
+    "infra/rules/access.py",
+    "infra/rules/closed_world.py",
+    "infra/rules/governance.py",
+    "infra/rules/invariants.py",
+    "infra/rules/network.py",
+    "infra/rules/own_services.py",
     "jobs/",
-    "tests/infra/",
-    "tests/jobs/",
-    "tests/trainer/data/intake/",
-    "tests/trainer/data/prepare/",
-    "trainer/data/intake/",
-    "trainer/data/prepare/",
+    "tests/infra/test_program.py",
+    "tests/jobs/pulumi/test_prerequisites.py",
+    "tools/benchmarks/images/growth.py",
 )
 """Beginnings of the paths of modules whose prose is not covered yet; the list only gets shorter."""
 
 NAMES_LEFT = {
     "common": 0,
     "environments": 0,
-    "infra": 328,
-    "jobs": 694,
+    "infra": 161,
+    "jobs": 8,
     "rehearsal": 0,
     "serving": 0,
-    "tests": 3377,
-    "tools": 15,
-    "trainer": 290,
+    "tests": 3359,
+    "tools": 11,
+    "trainer": 237,
 }
 """How often names that do not say which thing they hold are left in a package; never more."""
 
