@@ -28,7 +28,7 @@ MOST_DNS_SERVERS: Final = 20
 
 
 def address_space(settings: Settings) -> Iterator[str]:
-    """Check the address ranges of a declared network and of what it is connected to."""
+    """Check the address ranges of a declared network and of those that it is connected to."""
     network = settings.network
     if network.existing is not None:
         return

@@ -135,7 +135,7 @@ def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
 
 
 def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
-    """Yield what a rule allows beyond the traffic of its subnet."""
+    """Yield the traffic that a rule allows beyond that of its subnet."""
     own_faults = _traffic(role).faults
     if own_faults is not None:
         yield from own_faults(rule, settings)

@@ -14,7 +14,7 @@ from jobs.spec.from_options import REPOSITORY
 
 @dataclass(frozen=True)
 class DriftOptions:
-    """Show which resources somebody has changed or deleted outside of Pulumi. Reads Azure, and
+    """Show which resources were changed or deleted outside of Pulumi. Reads Azure, and
     changes nothing, not even Pulumi's state.
     """
 
