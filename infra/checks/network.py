@@ -161,7 +161,7 @@ def private_dns(settings: Settings) -> Iterator[str]:
     if mode == "policy" and network.dns_links == "declared":
         yield (
             "network.dns_links: cannot be declared with network.private_dns policy, because the "
-            "stack does not know the zones; somebody else links them: set existing"
+            "stack does not know the zones; others link them: set existing"
         )
     linked = network.dns_links or network.existing or network.dns_servers
     if mode != "own" and not linked:

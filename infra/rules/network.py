@@ -284,8 +284,8 @@ def _addresses(resources: Sequence[Resource], _settings: Settings) -> Faults:
 
 NO_PUBLIC_ADDRESS = Rule(
     "no-public-address",
-    "Only NAT gateways, which allow outbound traffic only, and what is there to be reached from "
-    "outside have public addresses.",
+    "Only NAT gateways, which allow outbound traffic only, and resources that serve "
+    "the outside have public addresses.",
     "Remove it; reach the network through peering, or from a machine inside it.",
     of_stack=_addresses,
 )

@@ -132,7 +132,7 @@ def run(
     except KeyboardInterrupt:
         console.note(
             f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nrun the same command"
-            " again to continue; it skips what is done"
+            " again to continue; it skips finished steps"
         )
         return INTERRUPTED
     if not leftovers:

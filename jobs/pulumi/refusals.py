@@ -110,7 +110,7 @@ TABLE: Final = (
             "StorageProvisioningStateNotSucceeded",
             "TooManyRequests",
         ),
-        "another operation on it, or on what it refers to, is running",
+        "another operation on it, or on a resource that it refers to, is running",
         # Codes of storage ("Storage resource provider, error codes"), of networks (seen with
         # private endpoints and subnets that change), and of Resource Manager's throttling.
         passes=True,
@@ -198,7 +198,7 @@ TABLE: Final = (
         _words("AuthorizationFailure"),
         "the firewall of a storage account refused Azure Machine Learning, which creates its"
         " containers and validates its datastores from outside of the network",
-        "set storage.public_access to denied, which lets Azure's trusted services in and nobody"
+        "set storage.public_access to denied, which lets Azure's trusted services in and no one"
         " else, and run the same command again",
         kinds=_ML,
     ),
@@ -255,7 +255,7 @@ TABLE: Final = (
     Refusal(
         _words("AuthorizationFailed"),
         "you may not assign roles there",
-        "let somebody deploy who is also Role Based Access Control Administrator, or set roles to"
+        "let a user deploy who is also Role Based Access Control Administrator, or set roles to"
         " existing and let the owner of the subscription assign them",
         kinds="authorization:RoleAssignment",
     ),
@@ -382,7 +382,7 @@ TABLE: Final = (
     # Last, as a more exact row may know what a conflict or an error of the server means.
     Refusal(
         _words("Conflict") + r"|\b(?:Status=|RESPONSE )409\b",
-        "another operation on the workspace, or on what is in it, is running",
+        "another operation on the workspace, or on its children, is running",
         kinds=_ML,
         passes=True,
     ),

@@ -83,7 +83,7 @@ class PlanOptions:
 
     GONE: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("runs", "seeds", "trials", "failed", "parallel"), _MANY),
-        "platform_month": f"{_LAST}; add what the platform costs (docs/platform.md)",
+        "platform_month": f"{_LAST}; add the costs of the platform (docs/platform.md)",
         "begin": f"{_LAST}; it was for the cost by month of many runs",
         "page": f"{_LAST}; keep the output of `plan`, or of `plan --json`",
     }

@@ -56,6 +56,6 @@ def _words(stack: str, drifted: list[changes.Change]) -> str:
     return (
         f"stack {stack}: {text.plural(len(drifted), 'resource')} changed outside of Pulumi\n"
         f"{text.listing(changes.drift_lines(drifted), limit=200)}\n"
-        f"`{again}` restores what the settings say. To keep a change, write it into"
+        f"`{again}` restores the settings. To keep a change, write it into"
         f" Pulumi.{stack}.yaml first"
     )

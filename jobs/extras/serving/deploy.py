@@ -140,7 +140,7 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         endpoint = _direct(options, outputs, endpoints, endpoint, deployment.name)
     except KeyboardInterrupt:
         console.note(
-            "interrupted; Azure continues with what was begun, and costs may arise. The same"
+            "interrupted; Azure continues with its operation, and costs may arise. The same"
             f" command continues; `{next_command('undeploy', '--endpoint', options.endpoint)}`"
             " deletes the endpoint"
         )

@@ -36,9 +36,12 @@ def test_every_combination_of_values_is_a_trial():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate: is no option of the trainer"),
-        ("name=a,b", "--name: is no option of the trainer that a sweep can vary"),
-        ("stages.count=1,2", "--stages.count: is no option of the trainer that a sweep can vary"),
+        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate: is not an option of the trainer"),
+        ("name=a,b", "--name: is not an option of the trainer that a sweep can vary"),
+        (
+            "stages.count=1,2",
+            "--stages.count: is not an option of the trainer that a sweep can vary",
+        ),
         ("optimizer.learning-rate", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1,0.1", "with different values"),
