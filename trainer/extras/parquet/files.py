@@ -130,8 +130,8 @@ def _only_target(layout: Layout) -> str:
         alone = form == NUMBERS and not layout.labels
         return not form or (not others and (named or alone or column in _LABELS))
 
-    found = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
-    return found[0] if len(found) == 1 else ""
+    columns = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
+    return columns[0] if len(columns) == 1 else ""
 
 
 def unread_columns(layout: Layout, columns: Columns) -> dict[str, str]:
