@@ -20,7 +20,7 @@ LEAF: Final = Leaf(
     kinds=(
         JobKind(
             "score",
-            role="prepare",
+            duty="prepare",
             continues="skips files that it has written",
             completed="jobs.extras.batch.command:completed",
         ),
