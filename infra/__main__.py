@@ -9,8 +9,8 @@
         composition/stack_outputs.py     what jobs are given; outputs.py has its form
 
 The settings are in settings.py and network_settings.py; leaf.py says what an extra adds to them.
-naming.py forms all names, subnets.py the address plan, and composition/parts.py holds what an extra
-is given. Each component of `components/` declares the resources of one service.
+naming.py forms all names, subnets.py the address plan, and composition/parts.py holds the parts
+that an extra is given. Each component of `components/` declares the resources of one service.
 
 Without Azure, `python -m infra.render.render STACK` shows what the program declares.
 """

@@ -23,7 +23,7 @@ class Check:
     reads: tuple[str, ...]
     """Keys that it reads; it is skipped if one of them is invalid by itself."""
     find: Callable[[Any], Iterator[str]]
-    """Yields what is wrong with `Settings`."""
+    """Yields the faults of `Settings`."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a feature adds to the trunk. Everything is optional."""
+    """The additions of a feature to the trunk. Everything is optional."""
 
     groups: Mapping[str, type] = field(default_factory=dict)
     """Frozen dataclasses of its settings, by the key of the configuration that they are below. The
@@ -138,7 +138,7 @@ class Leaf:
     declare: str | None = None
     """MODULE:NAME of a function that declares its resources in a `Platform`."""
     facts: str | None = None
-    """MODULE:NAME of `Facts`: what the security rules know of it."""
+    """MODULE:NAME of `Facts`, for the security rules."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Paths in Resource Manager of the types that it alone declares, as in
     `catalog.resource_ids`."""

@@ -1,4 +1,4 @@
-"""Prerequisites: what a stack asks of Azure before its first resource is made.
+"""Prerequisites of a stack in Azure before its first resource is made.
 
 The second contract between `infra/` and `jobs/`, which asks Azure about each of them before it
 starts Pulumi. Derived from the settings alone.
@@ -67,7 +67,7 @@ class Prerequisites:
     workspace: str
     access: Access
     names: tuple[GlobalName, ...]
-    """Names of what the stack declares, not of what exists already."""
+    """Names of the resources that the stack declares, not of existing ones."""
     sizes: Mapping[str, tuple[str, Priority]]
     """VM size and priority by the setting of each cluster."""
     zonal: tuple[str, ...]

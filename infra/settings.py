@@ -46,7 +46,7 @@ class ClusterSettings:
     Azure's default limit is 100 per cluster; more, without RDMA, takes a support request."""
 
     duty: Duty = "train"
-    """What it is for: its jobs act as the identity of this duty. train: nodes that read the
+    """Its purpose: its jobs act as the identity of this duty. train: nodes that read the
     prepared data; prepare: CPU nodes, which write them; build: CPU nodes that build images, because
     the registry's own builder cannot reach a private registry. A stack has exactly one build
     cluster."""
@@ -118,8 +118,8 @@ class StorageSettings:
     """Redundancy of the Premium account for the training data."""
 
     public_access: Literal["disabled", "denied"] = "disabled"
-    """What the accounts' public endpoints answer, with a profile that opens none. disabled: there
-    are none. denied: they let Azure's trusted services in and nobody else, for when Azure Machine
+    """Answers of the accounts' public endpoints, with a profile that opens none. disabled: there
+    are none. denied: they let only Azure's trusted services in, for when Azure Machine
     Learning cannot reach an account otherwise."""
 
     soft_delete_retention_days: Annotated[int, Bounds(1, 365), Formerly("deleted_days")] = 7

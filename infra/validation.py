@@ -84,7 +84,7 @@ def _names(settings: Settings) -> Iterator[str]:
 
 
 def _own_names(settings: Settings) -> Iterator[str]:
-    """Check that the settings give nothing the name of what the stack declares by itself."""
+    """Check that the settings give nothing the name of a resource that the stack declares."""
     if any(_names(settings)):
         return
     group = resource_ids.group(settings.subscription.id, settings.names.resource_group)

@@ -98,9 +98,9 @@ def agree(warning: str, console: Console) -> None:
     console.note(warning)
     if not sys.stdin.isatty():
         raise UserError(
-            "cannot ask whether to go on, as stdin is not a terminal; pass --yes. Nothing was"
+            "cannot ask whether to continue, as stdin is not a terminal; pass --yes. Nothing was"
             " submitted"
         )
-    print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    print("continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UserError("not agreed; nothing was submitted")

@@ -14,7 +14,7 @@ _TRUNK: Final = (
     JobKind(
         "prepare",
         duty="prepare",
-        continues="skips what it has written",
+        continues="skips files that it has written",
         unfollowed="its data set is registered once `follow` sees the job complete",
         completed="jobs.assets.prepared_data:register_completed",
     ),

@@ -40,8 +40,8 @@ class DataOptions:
     to the node's disk before the program starts, if it fits there."""
 
     cache: Literal["files", "blocks"] = "blocks"
-    """What a mount caches: whole files when they are opened, or only the blocks that are read, as
-    Azure recommends for large files that are read in sequence."""
+    """The unit that a mount caches: whole files when they are opened, or only the blocks that are
+    read, as Azure recommends for large files that are read in sequence."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
     """Maximum size of a mount's cache on a node's disk, in GB; None is all free space."""

@@ -214,7 +214,7 @@ def read(path: Path) -> list[Point]:
         except (KeyError, TypeError, ValueError) as error:
             if number == unfinished:
                 break
-            raise UserError(f"{path}, line {number}: is no measured point ({error})") from error
+            raise UserError(f"{path}, line {number}: is not a measured point ({error})") from error
     return points
 
 

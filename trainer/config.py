@@ -106,7 +106,7 @@ class DataConfig:
 
     rand_augment: Annotated[int, Bounds(at_least=0, at_most=10)] = 0
     """RandAugment: two operations on each image, drawn from 14 that move or recolour it, at this
-    magnitude; 0 for none, and 9 is the paper's for ResNet50 on ImageNet. Targets move along."""
+    magnitude; 0 for none; 9 is the paper's for ResNet50 on ImageNet. Targets move along."""
 
     colour_jitter: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
     """Change brightness, contrast and saturation by random factors from 1 - this to 1 + this, and

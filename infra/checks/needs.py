@@ -1,4 +1,4 @@
-"""What must exist in Azure before a stack is deployed: what its settings name, and the switches of
+"""Needs in Azure before a stack is deployed: resources that its settings name, and the switches of
 the subscription. Pure; `jobs/` asks Azure for each.
 """
 
@@ -25,7 +25,8 @@ PROVIDERS: Final = (
     "Microsoft.OperationalInsights",
     "Microsoft.Storage",
 )
-"""Resource providers of the trunk. Azure registers none by itself for what a program creates."""
+"""Resource providers of the trunk. Azure registers none by itself for the resources of a
+program."""
 _ENDPOINT_ADDRESSES: Final = {"default_storage": 2, "data_storage": 1, "registry": 2, "vault": 1}
 """Addresses that the endpoints of a service take at least; that of the workspace takes one more."""
 _OFF: Final[tuple[object, ...]] = (None, [], "Disabled")

@@ -28,7 +28,7 @@ MOST_DNS_SERVERS: Final = 20
 
 
 def address_space(settings: Settings) -> Iterator[str]:
-    """Check the address ranges of a declared network and of what it is connected to."""
+    """Check the address ranges of a declared network and of those that it is connected to."""
     network = settings.network
     if network.existing is not None:
         return
@@ -161,7 +161,7 @@ def private_dns(settings: Settings) -> Iterator[str]:
     if mode == "policy" and network.dns_links == "declared":
         yield (
             "network.dns_links: cannot be declared with network.private_dns policy, because the "
-            "stack does not know the zones; somebody else links them: set existing"
+            "stack does not know the zones; others link them: set existing"
         )
     linked = network.dns_links or network.existing or network.dns_servers
     if mode != "own" and not linked:

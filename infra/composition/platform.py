@@ -200,7 +200,8 @@ def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
 
 
 def _identity_roles(settings: Settings) -> list[IdentityRole]:
-    # An identity that no cluster uses would keep its roles for whoever attaches it to something.
+    # An identity that no cluster uses would keep its roles for any user who attaches it to
+    # something.
     duties = {cluster.duty for cluster in settings.clusters.values()}
     needed: list[IdentityRole] = ["workspace"]
     needed += [role for duty, role in DUTY_IDENTITIES.items() if duty in duties]

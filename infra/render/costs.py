@@ -1,4 +1,4 @@
-"""Print what a stack costs a month while no job runs: `python -m infra.render.costs STACK`.
+"""Print the cost of a stack in a month without jobs: `python -m infra.render.costs STACK`.
 
 Prices are read from prices.json, here and in the folders of the leaves, each with its source and
 date. A resource without a recorded price is shown as `?`, and the total is then a lower bound.
@@ -188,7 +188,7 @@ def _usage(usage: Mapping[str, float], currency: str) -> str:
 
 
 def reading(price_list: PriceList) -> str:
-    """Return what it costs to keep training data and to read them once, by the kind of account."""
+    """Return the cost of keeping training data and of reading them once, by the kind of account."""
     gb = 100
     lines = [
         f"Training data of {gb} GB, read in blocks of 4 MiB:",

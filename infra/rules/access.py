@@ -98,7 +98,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
 }
 """Roles that each identity and each group of people may have.
 
-Written down here a second time on purpose: a change in what the program declares is a violation
+Written down here a second time on purpose: a change in the program's declarations is a violation
 until this table is changed too.
 """
 
@@ -166,7 +166,7 @@ class Assignment:
 
 def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]:
     """Return the role assignments of a stack. That an assignment is for an identity is read from
-    what it depends on, because a preview does not know the identity's principal.
+    its dependencies, because a preview does not know the identity's principal.
     """
     groups = {group(settings): label for label, group in reversed(people().items())}
     identities, services = _identities(resources, settings), targets(resources, settings)

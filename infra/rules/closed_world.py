@@ -3,8 +3,8 @@
 A table of what must not be cannot name what no one thought of, such as a property of a new API
 version or a child resource that is gone. So `reviewed.json` records the inputs of stacks with every
 option; `make -C tools snapshots` writes it, and a review reads what changed. An input that it does
-not have is refused, and so is another value of one that was the same in all stacks. There are
-exactly as many resources of each kind as the settings ask for.
+not have is refused, and so is a new value of one that was the same in all stacks. There are exactly
+as many resources of each kind as the settings ask for.
 """
 
 import json
@@ -38,7 +38,7 @@ from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
 RECORD: Final = Path(__file__).parent / "reviewed.json"
-"""What each input is in the stacks that were reviewed."""
+"""The values of each input in the stacks that were reviewed."""
 OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
 """Types of the stack itself and of its providers for Azure."""
 ANY: Final = Expected(lambda _: "anything", lambda *_: True)
@@ -48,7 +48,7 @@ NAMES: Final = frozenset({"notifications", "tags"})
 
 @cache
 def reviewed() -> Table:
-    """Return what each input must be, by kind of resource and path.
+    """Return the required values of each input, by kind of resource and path.
 
     The file has the value that an input has in all stacks, or null. A path that ends with `?` may
     be missing, and one that ends with `[]` is a list of objects.

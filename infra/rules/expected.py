@@ -21,13 +21,14 @@ class Expected:
     """Function that completes "must be ..."."""
     holds: Callable[[Any, Settings], bool]
     required: bool = True
-    """Whether a missing input is a fault too, because Azure's default is another value."""
+    """Whether a missing input is a fault too, because Azure's default differs."""
     when: Callable[[Settings], bool] = lambda _: True
     """Whether the stack's settings ask for it; if not, the input must be left out."""
 
 
 Row = Expected | Callable[[Resource, Settings], Expected | None]
-"""What an input must be, or a function that returns it for one resource; None for any value."""
+"""The required value of an input, or a function that returns it for one resource; None for any
+value."""
 Table = Mapping[str, Mapping[str, Row]]
 """What inputs must be, by kind of resource and path."""
 
@@ -62,7 +63,7 @@ def among(read: Callable[[Settings], Collection[str]], what: str) -> Expected:
 
     Args:
         read: Function that returns the texts.
-        what: What the texts are, such as "an address of allowed_addresses".
+        what: Words for the texts, such as "an address of allowed_addresses".
     """
     return Expected(
         lambda _: what,

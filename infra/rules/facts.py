@@ -1,6 +1,6 @@
-"""What the rules know of a leaf: rules of its own, and rows for the tables of the others.
+"""Facts for the rules about a leaf: rules of its own, and rows for the tables of the others.
 
-Written down a second time on purpose, apart from what the leaf declares: a change of that is a
+Written down a second time on purpose, apart from the leaf's declarations: a change of that is a
 violation until these facts are changed too.
 """
 
@@ -39,12 +39,12 @@ class Traffic:
     internet: frozenset[str] = frozenset()
     """Ports on which it may reach the internet."""
     faults: Callable[[Mapping[str, Any], Settings], Iterator[str]] | None = None
-    """Yields what is wrong with one of its rules, in place of all other checks."""
+    """Yields the faults of one of its rules, in place of all other checks."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rules know of a leaf. Everything is optional."""
+    """The facts for the rules about a leaf. Everything is optional."""
 
     rules: tuple[Rule, ...] = ()
     """Its own rules."""
@@ -58,7 +58,7 @@ class Facts:
     references: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Inputs that refer to services, by kind and path, with the labels that they may mean."""
     people: Mapping[str, Callable[[Settings], str | None]] = field(default_factory=dict)
-    """Groups of people, by what they may do."""
+    """Groups of people, by their permissions."""
     grants: Mapping[str, Grants] = field(default_factory=dict)
     """Roles that its identities and groups of people may have."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)

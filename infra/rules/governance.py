@@ -100,8 +100,8 @@ def _diagnostics(resources: Sequence[Resource], settings: Settings) -> Faults:
 DIAGNOSTICS = Rule(
     "diagnostics",
     "Workspace, vault, registry, the blob service of every account, the log workspace, the "
-    "network with its security groups, and what has a public address send their logs to the log "
-    "workspace.",
+    "network with its security groups, and resources with a public address send their logs to "
+    "the log workspace.",
     "Declare a DiagnosticSetting for this service.",
     of_stack=_diagnostics,
 )

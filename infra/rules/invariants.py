@@ -1,4 +1,4 @@
-"""The invariants of a stack: what each input must be, in one table by rule, kind and path.
+"""The invariants of a stack: the required value of each input, in one table by rule, kind and path.
 
 Rules that compare several inputs or resources are in the other modules; extras add rows.
 """
@@ -405,7 +405,7 @@ CLUSTERS_REST_AT_ZERO = Rule(
 
 
 def _as_set(read: Callable[[ClusterSettings], object]) -> Row:
-    """Expect what the settings say of the cluster; `identity-of-duty` refuses an unknown one."""
+    """Expect the cluster to be as in the settings; `identity-of-duty` refuses an unknown one."""
 
     def row(resource: Resource, settings: Settings) -> Expected | None:
         cluster = cluster_of(resource, settings)

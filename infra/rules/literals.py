@@ -1,4 +1,4 @@
-"""What the rules know by themselves: ids, conditions and places, written down a second time.
+"""Facts that the rules have of their own: ids, conditions and places, written down a second time.
 
 Nothing here is imported from what declares the resources. If a role's GUID, the subnet of a duty
 or a condition changes there, the rules still hold the old value, and report the change.

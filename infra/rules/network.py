@@ -135,7 +135,7 @@ def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
 
 
 def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
-    """Yield what a rule allows beyond the traffic of its subnet."""
+    """Yield the traffic that a rule allows beyond that of its subnet."""
     own_faults = _traffic(role).faults
     if own_faults is not None:
         yield from own_faults(rule, settings)
@@ -284,8 +284,8 @@ def _addresses(resources: Sequence[Resource], _settings: Settings) -> Faults:
 
 NO_PUBLIC_ADDRESS = Rule(
     "no-public-address",
-    "Only NAT gateways, which allow outbound traffic only, and what is there to be reached from "
-    "outside have public addresses.",
+    "Only NAT gateways, which allow outbound traffic only, and resources that serve "
+    "the outside have public addresses.",
     "Remove it; reach the network through peering, or from a machine inside it.",
     of_stack=_addresses,
 )

@@ -152,7 +152,7 @@ def _name(value: object) -> str:
     text = str(value)
     if text.startswith("https://"):
         return text.removeprefix("https://").split(".")[0]
-    # A whole group or subscription in a service endpoint policy is no service.
+    # A whole group or subscription in a service endpoint policy is not a service.
     return resource_ids.name(text) if "/providers/" in text or "/" not in text else text
 
 

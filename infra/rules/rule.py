@@ -8,7 +8,7 @@ from infra.rules.expected import Table, violated
 from infra.settings import Settings
 
 Faults = Iterator[tuple[Resource | None, str]]
-"""What is wrong with which resource; None for something that the stack lacks."""
+"""A fault and its resource; None for something that the stack lacks."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Rule:
     of_resource: Callable[[Resource, Settings], Iterator[str]] | None = None
     """Function that yields what else is wrong with a resource."""
     of_stack: Callable[[Sequence[Resource], Settings], Faults] | None = None
-    """Function that yields what is wrong when all resources are known. A rule without it is checked
+    """Function that yields the faults when all resources are known. A rule without it is checked
     on each resource before Azure creates it."""
 
     def check(self, resources: Sequence[Resource], settings: Settings) -> Iterator[Violation]:

@@ -124,7 +124,7 @@ def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFol
     known = {store.name: store for store in (stores.prepared, stores.results)}
     if datastore not in known:
         raise UserError(
-            f"--data.asset: trainings cannot read the datastore of {data.asset}"
+            f"--data.asset: runs cannot read the datastore of {data.asset}"
             f" ({datastore or 'unknown'}); choose a data set in prepared or results"
         )
     return DatastoreFolder(known[datastore], folder)

@@ -42,7 +42,7 @@ JOBS_FOLDER: Final = "jobs"
 class DownloadOptions:
     """Download the results of a run: model, report, curves and metrics, and the logs and outputs of
     all its jobs. NAME is the run's key, or the name of one of its jobs. Run it again to download
-    what is missing or has changed in storage.
+    files that are missing or have changed in storage.
     """
 
     name: Annotated[str, Positional("NAME"), SHOWN] = ""

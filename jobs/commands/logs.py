@@ -18,7 +18,7 @@ from jobs.following.log_stream import LogLine, LogStream, process_logs
 
 @dataclass(frozen=True)
 class LogsOptions(WatchOptions):
-    """Print what the processes of a job wrote to stdout and stderr. NAME is the key of a run, which
+    """Print stdout and stderr of the processes of a job. NAME is the key of a run, which
     stands for its newest attempt, or the name of a job. --json prints one JSON object per line.
     """
 

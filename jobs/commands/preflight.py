@@ -55,7 +55,7 @@ def run(
 ) -> int:
     """Run and print all checks; return 1 if one failed.
 
-    A stack that is not deployed is checked for what its deployment needs.
+    A stack that is not deployed is checked for the needs of its deployment.
     """
     console, checks = Console(as_json=as_json), []
     results = look(connect(outputs), outputs, options, program) if outputs else _before(stack)

@@ -38,8 +38,9 @@ _LOGS: Final = "azure-native:operationalinsights:Workspace"
 @dataclass(frozen=True)
 class TeardownOptions:
     """Delete the platform of a stack with all data, checkpoints and models in it. It is safe to
-    repeat, and finally lists what is left, which should be nothing. A resource group that existed
-    before the stack stays, with what others have in it. With --cluster, delete only one cluster.
+    repeat, and finally lists the leftovers, of which there should be none. A resource group that
+    existed before the stack stays, with what others have in it. With --cluster, delete only one
+    cluster.
     """
 
     cluster: str | None = None
@@ -131,7 +132,7 @@ def run(
     except KeyboardInterrupt:
         console.note(
             f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nrun the same command"
-            " again to continue; it skips what is done"
+            " again to continue; it skips finished steps"
         )
         return INTERRUPTED
     if not leftovers:

@@ -83,8 +83,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         _deploy(pulumi, options, console)
     except KeyboardInterrupt:
         console.note(
-            "interrupted; run the same command again to continue: what is already deployed is not"
-            " deployed twice"
+            "interrupted; run the same command again to continue: finished steps are not repeated"
         )
         return INTERRUPTED
     except (DeclinedError, LockedError):

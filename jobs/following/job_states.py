@@ -78,8 +78,8 @@ def finalizing(job: "Job", waited: float | None = None) -> str:
     return (
         f"its program has ended, but its outputs are still being uploaded{since};"
         f" {plural(job.nodes, 'node')} of {job.cluster} {'is' if job.nodes == 1 else 'are'}"
-        f" billed{budget}. `{next_command('cancel', job.run)}` ends it and keeps what the run has"
-        " saved"
+        f" billed{budget}. `{next_command('cancel', job.run)}` ends it and keeps all that the run"
+        " has saved"
     )
 
 

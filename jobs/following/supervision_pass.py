@@ -167,7 +167,7 @@ def _known(budget: Budget | None, job: Job, details: Details) -> Budget | None:
     """
     if budget is not None and details.ended is None:
         raise UserError(
-            f"{job.name}: its times cannot be read from here, so what is left of its budget is"
+            f"{job.name}: its times cannot be read from here, so the rest of its budget is"
             " unknown; supervise it from inside the network"
         )
     return budget

@@ -346,7 +346,7 @@ class Pulumi:
         if status != 0:
             raise UpdateFailedError(
                 f"pulumi {command}: failed with exit status {status}; see its output above. Fix the"
-                " cause and run the same command again: what is already done is not done twice",
+                " cause and run the same command again: finished steps are not repeated",
                 failed,
             )
 

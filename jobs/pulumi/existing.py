@@ -1,5 +1,5 @@
-"""Questions to Azure about what a stack does not declare and needs: what its settings name, and the
-switches of the subscription.
+"""Questions to Azure about needs that a stack does not declare: resources that its settings name,
+and the switches of the subscription.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _RESERVED: Final = 5
 
 
 def look_up(manager: ResourceManager, needs: Sequence[Need], *, deployed: bool) -> str:
-    """Return what was found.
+    """Return the finding.
 
     Args:
         manager: Client of Resource Manager.

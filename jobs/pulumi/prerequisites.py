@@ -25,7 +25,7 @@ from jobs.pulumi.existing import look_up
 from jobs.pulumi.state import StackResource
 
 NOT_ASKED: Final = "not asked"
-"""First words of what was found if the user may not ask."""
+"""First words of the finding if the user may not ask."""
 SUBSCRIPTIONS: Final = "2022-12-01"
 """API version of subscriptions and their regions."""
 VERSIONS: Final = {
@@ -54,11 +54,11 @@ class Check:
     good: bool | None
     """None if Azure does not tell."""
     text: str
-    """What was found, or what to do."""
+    """The finding, or the remedy."""
 
 
 def check(name: str, ask: Callable[[], str]) -> Check:
-    """Return what a question found; its error is what to do."""
+    """Return the finding of a question; its error is the remedy."""
     try:
         return Check(name, good=True, text=ask())
     except UserError as error:
@@ -73,7 +73,7 @@ def _if_allowed(ask: Callable[[], str]) -> str:
 
 
 def of_stack(pulumi: Pulumi) -> Prerequisites:
-    """Read what a stack asks of Azure, from its configuration.
+    """Read the prerequisites of a stack in Azure, from its configuration.
 
     Raises:
         SettingsError: With every problem of the configuration.
@@ -84,7 +84,9 @@ def of_stack(pulumi: Pulumi) -> Prerequisites:
 
 
 def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check]:
-    """Check what a stack asks of Azure, beginning with what the others depend on."""
+    """Check the prerequisites of a stack in Azure, beginning with those that the others depend
+    on.
+    """
     requests = Requests(needs, credential(needs.tenant_id))
     manager = ResourceManager(requests, needs)
     pinned = check(

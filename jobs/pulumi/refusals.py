@@ -1,4 +1,4 @@
-"""Refusals of Azure that deployments meet: what each means, and what to do. Pure.
+"""Refusals of Azure that deployments meet: the meaning of each, and its remedy. Pure.
 
 One table, a row for each kind of refusal. The first row that fits explains a failure.
 """
@@ -22,7 +22,7 @@ class Refusal:
     signs: str
     """Regular expression that the message contains."""
     why: str
-    """What it means, as a clause."""
+    """Its meaning, as a clause."""
     cure: str = ""
     """What to do; empty if only time helps."""
     kinds: str = ""
@@ -31,14 +31,14 @@ class Refusal:
     passes: bool = False
     """Whether the operation may succeed some minutes later."""
     find: Callable[[str], str] | None = None
-    """Returns what the message says besides, as a clause."""
+    """Returns further facts of the message, as a clause."""
 
     def fits(self, kind: str, message: str) -> bool:
         """Return whether a message about a resource is of this kind."""
         return bool(re.match(self.kinds, kind) and re.search(self.signs, message))
 
     def reason(self, message: str) -> str:
-        """Return what it means, with what the message says besides."""
+        """Return its meaning, with further facts of the message."""
         return self.why + (self.find(message) if self.find is not None else "")
 
     def explanation(self, message: str) -> str:
@@ -110,7 +110,7 @@ TABLE: Final = (
             "StorageProvisioningStateNotSucceeded",
             "TooManyRequests",
         ),
-        "another operation on it, or on what it refers to, is running",
+        "another operation on it, or on a resource that it refers to, is running",
         # Codes of storage ("Storage resource provider, error codes"), of networks (seen with
         # private endpoints and subnets that change), and of Resource Manager's throttling.
         passes=True,
@@ -177,8 +177,8 @@ TABLE: Final = (
         " (pulumi config set name_seed TEXT); `make teardown` purges it itself",
         kinds=_ML,
     ),
-    # What a first deployment may meet and no simulator can know; docs/deploy-the-platform.md lists
-    # the assumptions under its open points.
+    # Refusals that a first deployment may meet and no simulator can know; the open points of
+    # docs/deploy-the-platform.md list the assumptions.
     Refusal(
         r"(?i)missing dependent resources in workspace json",
         "Azure demands Application Insights of each new workspace",
@@ -198,7 +198,7 @@ TABLE: Final = (
         _words("AuthorizationFailure"),
         "the firewall of a storage account refused Azure Machine Learning, which creates its"
         " containers and validates its datastores from outside of the network",
-        "set storage.public_access to denied, which lets Azure's trusted services in and nobody"
+        "set storage.public_access to denied, which lets Azure's trusted services in and no one"
         " else, and run the same command again",
         kinds=_ML,
     ),
@@ -255,7 +255,7 @@ TABLE: Final = (
     Refusal(
         _words("AuthorizationFailed"),
         "you may not assign roles there",
-        "let somebody deploy who is also Role Based Access Control Administrator, or set roles to"
+        "let a user deploy who is also Role Based Access Control Administrator, or set roles to"
         " existing and let the owner of the subscription assign them",
         kinds="authorization:RoleAssignment",
     ),
@@ -382,7 +382,7 @@ TABLE: Final = (
     # Last, as a more exact row may know what a conflict or an error of the server means.
     Refusal(
         _words("Conflict") + r"|\b(?:Status=|RESPONSE )409\b",
-        "another operation on the workspace, or on what is in it, is running",
+        "another operation on the workspace, or on its children, is running",
         kinds=_ML,
         passes=True,
     ),

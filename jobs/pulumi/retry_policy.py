@@ -47,7 +47,7 @@ class Failure:
 
     @property
     def cure(self) -> str | None:
-        """What it means and what to do, if no time cures it; None if it is not a known one."""
+        """Its meaning and its remedy, if no time cures it; None if it is not a known one."""
         known = self._refusal
         return None if known is None or known.passes else known.explanation(self.message)
 
@@ -64,7 +64,7 @@ def failures(events: Iterable[str]) -> list[Failure]:
     """Return the errors among Pulumi's events, each of which is a line of JSON, without those that
     follow from others.
 
-    A line that is no event, such as the last one of a killed Pulumi, is left out.
+    A line other than an event, such as the last one of a killed Pulumi, is left out.
     """
     found = []
     for said in _read(events, "diagnosticEvent"):

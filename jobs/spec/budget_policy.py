@@ -164,7 +164,7 @@ class Budget:
             now = (
                 f" at the pay-as-you-go price, which Spot may reach, and for {duration(seconds)} at"
                 f" the {money(self.price, self.currency)} of now: an attempt ends at the former,"
-                " and the next one gets what is left at the highest price that a supervisor has"
+                " and the next one gets the rest at the highest price that a supervisor has"
                 " seen meanwhile, or at the pay-as-you-go price if none has watched"
             )
         return (

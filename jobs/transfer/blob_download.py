@@ -40,7 +40,7 @@ def choose_action(blob: Blob, etag: str | None, size: int | None) -> Action:
 
     Args:
         blob: Blob to download.
-        etag: Etag of the blob that the file is an unchanged download of; None if it is none.
+        etag: Etag of the blob that the file is an unchanged download of; None for other files.
         size: Bytes of the file; None if it does not exist.
     """
     if size is None:

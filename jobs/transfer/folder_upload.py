@@ -16,7 +16,7 @@ from jobs.transfer.local_files import LocalError, LocalFile, LocalFolder
 from jobs.transfer.parallel import for_each
 
 ROUNDS: Final = 8
-"""Rounds of listing the container and uploading what is missing; two suffice unless it loses
+"""Rounds of listing the container and uploading missing files; two suffice unless it loses
 uploads."""
 
 

@@ -26,7 +26,7 @@ VERSION_LENGTH: Final = 16
 
 
 class LocalError(UserError):
-    """Files cannot be uploaded or written, or are not what they should be."""
+    """Files cannot be uploaded or written, or have the wrong content."""
 
     exit_code = 3
 
@@ -49,7 +49,7 @@ class LocalFile:
     """Checksum of the file in the folder's manifest, or None."""
 
     def blocks(self, size: int, md5: "Hash") -> Iterator[bytes]:
-        """Read the content in blocks of a size, and hash it; at the end, it is what it should be.
+        """Read the content in blocks of a size, and hash it; check the hash at the end.
 
         Raises:
             ChangedError: The file has changed since it was found, or changes while it is read.
@@ -186,7 +186,7 @@ def scan(path: Path) -> LocalFolder:
 def _walk(
     path: Path, hidden: list[str], empty: list[str]
 ) -> Iterator[tuple[str, Path, os.stat_result]]:
-    """Find what is in a folder and not a folder; add what is skipped to the lists."""
+    """Find the entries of a folder that are not folders; add skipped ones to the lists."""
 
     def refuse(error: OSError) -> NoReturn:
         raise error

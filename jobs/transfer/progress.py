@@ -20,7 +20,7 @@ class Progress:
     """Progress of a transfer by many threads.
 
     Args:
-        activity: What is done, such as "uploading".
+        activity: Its name, such as "uploading".
         files: Number of all files.
         total: Bytes of all files.
         every: Seconds between two lines if stderr is not a terminal.

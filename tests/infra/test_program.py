@@ -1,4 +1,4 @@
-"""The Pulumi program: what it reads and calls on the way from the settings to the resources."""
+"""The Pulumi program: files and calls on the way from the settings to the resources."""
 
 import inspect
 import re

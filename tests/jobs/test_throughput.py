@@ -46,10 +46,10 @@ def test_a_point_without_a_newline_at_its_end_stays_a_point(tmp_path):
 def test_a_broken_line_in_the_middle_is_named_and_so_is_a_rate_that_is_no_number(tmp_path, rate):
     file = write(tmp_path, "sweep", "2026-11-20T12:00:00Z")
     file.write_text(file.read_text().replace("9000.0", rate))
-    with pytest.raises(UserError, match="line 1: is no measured point"):
+    with pytest.raises(UserError, match="line 1: is not a measured point"):
         throughput.read(file)
     file.write_text('{"size": "Standard_\n' + "\n")
-    with pytest.raises(UserError, match="line 1: is no measured point"):
+    with pytest.raises(UserError, match="line 1: is not a measured point"):
         throughput.read(file)
 
 

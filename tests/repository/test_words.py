@@ -57,28 +57,16 @@ WORLDS = (
     "trainer",
 )
 
-NOT_COVERED = (
-    "infra/",
-    "jobs/",
-    "tests/infra/",
-    "tests/jobs/",
-    "tests/trainer/data/intake/",
-    "tests/trainer/data/prepare/",
-    "trainer/data/intake/",
-    "trainer/data/prepare/",
-)
-"""Beginnings of the paths of modules whose prose is not covered yet; the list only gets shorter."""
-
 NAMES_LEFT = {
     "common": 0,
     "environments": 0,
-    "infra": 328,
-    "jobs": 694,
+    "infra": 161,
+    "jobs": 8,
     "rehearsal": 0,
     "serving": 0,
-    "tests": 3377,
-    "tools": 15,
-    "trainer": 290,
+    "tests": 3359,
+    "tools": 2,
+    "trainer": 130,
 }
 """How often names that do not say which thing they hold are left in a package; never more."""
 
@@ -97,7 +85,6 @@ def test_docstrings_comments_and_messages_have_none_of_the_patterns(world):
     assert [
         f"{path}:{hit.line}: {hit.phrase} (say: {hit.instead})"
         for path, module in read(world).items()
-        if not path.startswith(NOT_COVERED)
         for hit in module.hits
     ] == []
 

@@ -116,9 +116,10 @@ def words(source: str, *, messages: bool) -> Words:
         messages: Whether strings that are not docstrings are read, too.
     """
     names: collections.Counter[str] = collections.Counter()
-    if not (_SUSPECT.search(_plain(re.sub(r"\n *# ?", "\n", source))) or _named(source)):
+    suspect = _SUSPECT.search(_flat(source))
+    if not (suspect or _named(source)):
         return Words([], names)
-    prose = list(_comments(source))
+    prose = list(_comments(source)) if suspect else []
     docstrings = set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -138,17 +139,21 @@ def words(source: str, *, messages: bool) -> Words:
             case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
                 names[name] += name in NAMES
     return Words(
-        [hit for line, text in prose for hit in hits(_plain(text), line, code=True)],
+        [hit for at, text in prose if suspect for hit in hits(_plain(text), at, code=True)],
         +names,
     )
 
 
 def _plain(text: str) -> str:
-    """Return a text without code, titles of pages, names of arguments, `None` and indentation, but
-    with its line breaks."""
+    """Return a text without code, titles of pages and names of arguments, with its line breaks."""
     text = re.sub(r"\[[^\]]*\]\([^)]*\)", "X", text)
     text = re.sub(r"`[^`]*`", lambda match: "X" + "\n" * match[0].count("\n"), text)
-    text = re.sub(r"[ \t]*\n[ \t]*(\w+: )?", "\n", text)
+    return re.sub(r"\n\w+: ", "\n", _flat(text))
+
+
+def _flat(text: str) -> str:
+    """Return a text with one character between words, and without `None`."""
+    text = re.sub(r"[ \t]*\n[ \t]*(?:# ?)?", "\n", text)
     return re.sub(r"[ \t]+", " ", text).replace("None", "X")
 
 
@@ -159,8 +164,6 @@ def _named(source: str) -> bool:
 def _comments(source: str) -> Iterator[tuple[int, str]]:
     """Yield comments, those of consecutive lines as one text, each with its first line."""
     start, lines = 0, list[str]()
-    if not _SUSPECT.search(_plain("\n".join(re.findall(r"# ?(.*)", source)))):
-        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type != tokenize.COMMENT:
             continue

@@ -94,10 +94,10 @@ def run(options: Options) -> int:
         if point.problem:
             print(f"{ranks} ranks: {point.problem}", file=sys.stderr)
             status = 1
-    found = alike(points, wanted)
-    if not found:
+    comparable = alike(points, wanted)
+    if not comparable:
         return status
-    print(columns([list(HEADS), *rows(found)]))
+    print(columns([list(HEADS), *rows(comparable)]))
     print(f"points: {file}")
     return status
 
@@ -154,14 +154,14 @@ def _now() -> str:
 
 def rows(points: Sequence[Point]) -> list[list[str]]:
     """Return the cells of the points of one configuration."""
-    found = []
-    single = next((one for one in points if one.ranks == 1), None)
+    cells = []
+    single = next((candidate for candidate in points if candidate.ranks == 1), None)
     for point in points:
         low, middle, high = Span.of(point.rates).values
-        found.append(
+        cells.append(
             [
                 *(str(point.ranks), f"{middle:,.1f}", f"{low:,.1f} - {high:,.1f}"),
                 *(str(len(point.rates)), share(efficiency(point, single))),
             ]
         )
-    return found
+    return cells

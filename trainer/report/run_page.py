@@ -53,7 +53,7 @@ def run_page(run: Run) -> str:
         what.append(f"started {moment(run.attempts[0].time)}")
     sections = [
         *load(run.task.report)(run),
-        *(one for leaf in LEAVES if leaf.sections for one in load(leaf.sections)(run)),
+        *(section for leaf in LEAVES if leaf.sections for section in load(leaf.sections)(run)),
         curves_section(plot_run(run), _hint(run)),
         Section("configuration", "Configuration", _configuration(run)),
         Section("environment", "Environment", [_environment(run.attempts)]),

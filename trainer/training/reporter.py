@@ -172,12 +172,12 @@ class Reporter:
         cause = "asked to stop"
         if out_of_time:
             cause = f"--max-seconds {self._config.max_seconds:g} is reached"
-        there = (
+        afterwards = (
             "there is no earlier checkpoint"
             if newest is None
             else f"the newest checkpoint is of step {newest:,}"
         )
-        self.console.say(f"{cause}: saving step {step:,}; {there}")
+        self.console.say(f"{cause}: saving step {step:,}; {afterwards}")
 
     def ending(self, step: int, why: str) -> None:
         """Print why a run ends before its last step."""

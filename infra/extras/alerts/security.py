@@ -1,4 +1,4 @@
-"""What the security rules know of the alerts."""
+"""Facts for the security rules about the alerts."""
 
 import hashlib
 import re

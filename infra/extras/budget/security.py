@@ -1,4 +1,4 @@
-"""What the security rules know of the budget."""
+"""Facts for the security rules about the budget."""
 
 from collections.abc import Sequence
 from typing import Final

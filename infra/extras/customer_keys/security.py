@@ -1,4 +1,4 @@
-"""What the security rules know of customer-managed keys."""
+"""Facts for the security rules about customer-managed keys."""
 
 from typing import Final
 

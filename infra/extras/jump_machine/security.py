@@ -1,5 +1,5 @@
-"""Rules on the jump machine: closed, hardened, with an Entra sign-in, off at night; and what the
-other rules know of it.
+"""Rules on the jump machine: closed, hardened, with an Entra sign-in, off at night; and facts for
+the other rules about it.
 """
 
 import base64
@@ -147,7 +147,7 @@ BASTION_RULES: Final = frozenset(
 
 
 def _bastion_rule(rule: Mapping[str, Any], settings: Settings) -> Iterator[str]:
-    """Yield what a rule on the subnet of a Bastion allows beyond what Azure demands."""
+    """Yield the traffic that a rule on the subnet of a Bastion allows beyond Azure's demands."""
     allowed = sorted(settings.of(AccessSettings).bastion_allowed_addresses) or ["internet"]
     people = {("inbound", ",".join(allowed), "*", "443")}
     given = (

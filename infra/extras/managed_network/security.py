@@ -1,4 +1,4 @@
-"""What the security rules know of the managed network: its mode, its rules, and who approves."""
+"""Facts for the security rules about the managed network: its mode, its rules, and who approves."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,7 +24,7 @@ from infra.settings import Settings
 RULE: Final = "machinelearningservices:ManagedNetworkSettingsRule"
 APPROVER: Final = "Azure AI Enterprise Network Connection Approver"
 APPROVED_ON: Final = ("default", "data", "vault", "registry")
-"""What the endpoints of a managed network lead to."""
+"""The targets of the endpoints of a managed network."""
 
 
 def _wanted(resources: Sequence[Resource], settings: Settings) -> dict[object, str]:
@@ -39,7 +39,7 @@ def _wanted(resources: Sequence[Resource], settings: Settings) -> dict[object, s
 
 
 def _allows(rule: Resource, resources: Sequence[Resource], settings: Settings) -> object:
-    """Return what a rule allows, in the form of `_wanted`; None for anything else."""
+    """Return the traffic that a rule allows, in the form of `_wanted`; None for anything else."""
     properties = input_at(rule, "properties")
     if not isinstance(properties, Mapping) or properties.get("category") != "UserDefined":
         return None

@@ -1,4 +1,4 @@
-"""What the security rules know of Azure Monitor's private link."""
+"""Facts for the security rules about Azure Monitor's private link."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the security rules know of the copies of the registry."""
+"""Facts for the security rules about the copies of the registry."""
 
 from typing import Final
 

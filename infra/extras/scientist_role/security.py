@@ -1,4 +1,4 @@
-"""What the security rules know of the role of scientists."""
+"""Facts for the security rules about the role of scientists."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

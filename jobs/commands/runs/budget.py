@@ -25,7 +25,7 @@ class BudgetOptions:
     """What all attempts of the run may cost together, in the currency of Azure's prices for the
     region (the summary says it), estimated from the running times. Before it is used up, the run
     saves its state and stops. An attempt on Spot nodes ends when the budget would be used up at the
-    pay-as-you-go price; the next one gets what is left. None sets no limit."""
+    pay-as-you-go price; the next one gets the remainder. None sets no limit."""
 
     budget_margin_minutes: Annotated[float, Bounds(above=0)] = 5.0
     """Part of each attempt's time that a budget keeps for its start and for saving its state."""

@@ -22,7 +22,7 @@ _TAG: Final = "tag:"
 
 @dataclass(frozen=True)
 class CostOptions:
-    """Estimate what the jobs of the workspace have cost, by run, week or tag."""
+    """Estimate the costs of the jobs of the workspace, by run, week or tag."""
 
     by: str = "run"
     """What to add up by: run, week (of the submission), or tag:NAME, such as tag:preset, tag:data

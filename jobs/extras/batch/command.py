@@ -27,8 +27,8 @@ class ScoreBatchOptions(LaunchOptions):
     """Write the classes of all images in a folder of storage to files, with a registered model, as
     a job on the preparation cluster: python -m jobs score-batch MODEL:VERSION --input raw/FOLDER
     --output scores/NAME [options] [-- options of `trainer score`, such as --format csv]. A node
-    that is taken costs each of its processes one file; the job is submitted again, and skips what
-    is written. The same command with the key of the run as --name does that as well.
+    that is taken costs each of its processes one file; the job is submitted again, and skips files
+    that are written. The same command with the key of the run as --name does that as well.
     """
 
     model: Annotated[str, Positional("MODEL:VERSION")] = ""

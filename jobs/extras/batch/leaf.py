@@ -21,7 +21,7 @@ LEAF: Final = Leaf(
         JobKind(
             "score",
             duty="prepare",
-            continues="skips what it has written",
+            continues="skips files that it has written",
             completed="jobs.extras.batch.command:completed",
         ),
     ),

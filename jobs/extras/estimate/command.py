@@ -29,7 +29,7 @@ _MANY: Final = f"{_LAST}; multiply the cost of one run by the number of runs"
 @dataclass(frozen=True)
 class PlanOptions:
     """Show what a run would take on each VM size, number of nodes and priority: hours and cost as
-    ranges, by measured rows, and on what the figures rest. Nothing is rented. Azure is asked only
+    ranges, by measured rows, and the basis of the figures. Nothing is rented. Azure is asked only
     if a stack is named.
     """
 
@@ -47,7 +47,7 @@ class PlanOptions:
     prices."""
 
     nodes: tuple[int, ...] = (1, 2, 4, 8)
-    """Numbers of nodes to compare; with a stack, at most what its clusters have."""
+    """Numbers of nodes to compare; with a stack, at most those of its clusters."""
 
     data: str | None = None
     """Data set whose manifest has images, bytes and pixels: a folder with manifest.json or, with a
@@ -76,14 +76,14 @@ class PlanOptions:
     this machine's GPU and, with a stack, all of its own."""
 
     explain: str | None = None
-    """Print one choice with the rows, sources and dates that it rests on: ND40rs_v2:4."""
+    """Print one choice with the rows, sources and dates that it is based on: ND40rs_v2:4."""
 
     run: str | None = None
     """Key of a completed run of the stack: print its estimate and its outcome instead."""
 
     GONE: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("runs", "seeds", "trials", "failed", "parallel"), _MANY),
-        "platform_month": f"{_LAST}; add what the platform costs (docs/platform.md)",
+        "platform_month": f"{_LAST}; add the costs of the platform (docs/platform.md)",
         "begin": f"{_LAST}; it was for the cost by month of many runs",
         "page": f"{_LAST}; keep the output of `plan`, or of `plan --json`",
     }

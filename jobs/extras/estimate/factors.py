@@ -188,7 +188,7 @@ def borne_out(rows: Sequence[Row]) -> dict[Class, tuple[int, int]]:
 def table(rows: Sequence[Row]) -> str:
     """Return the factors as a Markdown table."""
     lines = [
-        "| basis | rows that it rests on | usual | factor | held-out rows | publishers"
+        "| basis | its rows | usual | factor | held-out rows | publishers"
         " | inside a factor of others |",
         "|---|---|--:|--:|--:|--:|--:|",
     ]

@@ -100,7 +100,7 @@ def check_chain_holds(chain: Verified, folder: str) -> None:
     """
     if chain.broken:
         lines = [str(problem) for problem in chain.broken]
-        raise UserError(f"{folder}: is not what its statements say:\n{listing(lines)}")
+        raise UserError(f"{folder}: differs from its statements:\n{listing(lines)}")
 
 
 def _read(

@@ -37,12 +37,12 @@ def find_running(jobs: Jobs, name: str, *, any_kind: bool = False) -> Job:
     if not trains(job.kind) and not any_kind:
         raise UserError(
             f"{job.name}: is a job of kind {job.kind or 'unknown'}, which does not train and"
-            f" answers no requests; `{next_command('logs', job.name)}` prints what it has written"
+            f" answers no requests; `{next_command('logs', job.name)}` prints its output"
         )
     if job.ended:
         raise UserError(
-            f"{job.name}: has ended ({job.status}); `{next_command('logs', job.name)}` prints what"
-            " it has written, also the stacks if its watchdog has ended it"
+            f"{job.name}: has ended ({job.status}); `{next_command('logs', job.name)}` prints its"
+            " output, with the stacks if its watchdog has ended it"
         )
     if job.status in WAITING:
         state = words(job.status, job.nodes, job.cluster)
@@ -87,7 +87,7 @@ class RunBlobs:
                 logs = next_command("logs", self._job.name)
                 raise UserError(
                     f"{self._job.name}: has ended in the meantime"
-                    f" ({job.status if job else 'deleted'}); `{logs}` prints what it has written"
+                    f" ({job.status if job else 'deleted'}); `{logs}` prints its output"
                 )
         return contents
 

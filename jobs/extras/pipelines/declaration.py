@@ -154,7 +154,7 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
             f"{names.account_id}/blobServices/default",
             _STORAGE,
             {"properties": blobs},
-            f"its versions of blobs; what is deleted can be restored for {DELETED_DAYS} days",
+            f"its versions of blobs; deleted ones can be restored for {DELETED_DAYS} days",
         ),
         WantedResource(
             names.container_id,

@@ -14,7 +14,7 @@ from jobs.spec.from_options import REPOSITORY
 
 @dataclass(frozen=True)
 class DriftOptions:
-    """Show which resources somebody has changed or deleted outside of Pulumi. Reads Azure, and
+    """Show which resources were changed or deleted outside of Pulumi. Reads Azure, and
     changes nothing, not even Pulumi's state.
     """
 
@@ -56,6 +56,6 @@ def _words(stack: str, drifted: list[changes.Change]) -> str:
     return (
         f"stack {stack}: {text.plural(len(drifted), 'resource')} changed outside of Pulumi\n"
         f"{text.listing(changes.drift_lines(drifted), limit=200)}\n"
-        f"`{again}` restores what the settings say. To keep a change, write it into"
+        f"`{again}` restores the settings. To keep a change, write it into"
         f" Pulumi.{stack}.yaml first"
     )

@@ -101,7 +101,7 @@ class ScalingOptions:
     """Processes per node without GPUs."""
 
     timeout_hours: Annotated[float, Bounds(above=0)] = 0.5
-    """Hours after which a job is cancelled that has not ended; they bound what a point costs."""
+    """Hours after which a job is cancelled that has not ended; they bound the cost of a point."""
 
     attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 3
     """Maximum number of attempts of a point whose Spot nodes are pre-empted."""
@@ -144,7 +144,7 @@ class ScalingOptions:
 def run(
     options: ScalingOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Measure what is missing, and print the table.
+    """Measure missing points, and print the table.
 
     Returns:
         Exit status: 0 if every point was measured, 1 if some are missing, 130 after Ctrl-C.
@@ -341,7 +341,7 @@ class Measuring:
                 return
 
     def _measured(self, workspace: Workspace, task: Task) -> Point | None:
-        """Return what a job has measured; None if the job was not submitted.
+        """Return the measurement of a job; None if the job was not submitted.
 
         Raises:
             UserError: Azure refused a request, or how the job ends is unknown.

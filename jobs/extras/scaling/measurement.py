@@ -1,4 +1,4 @@
-"""The points of a measurement, the jobs that measure them, and the table of what they measured.
+"""The points of a measurement, the jobs that measure them, and the table of their results.
 Pure.
 """
 
@@ -43,7 +43,7 @@ class Task:
     price: Price | None
     """Of a node for an hour; None if no source states it."""
     at_most: Cost
-    """What the point costs at most."""
+    """The highest cost of the point."""
 
     @property
     def nodes(self) -> int:
@@ -92,7 +92,7 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
         config: Configuration of the run.
         steps: Steps of a repeat.
         repeat: Number of repeats.
-        data: What is read.
+        data: The data set, or synthetic data.
     """
     source = (
         replace(config.data, source="synthetic", dir=None)
@@ -222,7 +222,7 @@ def _text(value: object) -> str:
 def results(
     tasks: Iterable[Task], points: Sequence[Point]
 ) -> tuple[list[dict[str, Any]], list[Point]]:
-    """Return what was measured of some tasks so far for JSON output, and the newest points of the
+    """Return the results of some tasks so far for JSON output, and the newest points of the
     others, which are marked or failed.
     """
     measured, unused = [], []

@@ -53,7 +53,7 @@ PIXEL: Final = base64.b64decode(
 class DeployOptions(EvidenceCheckOptions):
     """Let a registered model answer requests at an endpoint, which is created if there is none. The
     deployment gets requests only after it has answered a smoke test. An endpoint costs money as
-    long as it exists, also without requests. In a private stack it has no public address, and a
+    long as it exists, even without requests. In a private stack it has no public address, and a
     deployment reaches only the workspace, its registry and its default storage account, by a flag
     (egressPublicNetworkAccess) that Azure cannot change afterwards.
     """
@@ -69,7 +69,7 @@ class DeployOptions(EvidenceCheckOptions):
 
     traffic: Annotated[int | None, Bounds(at_least=0, at_most=100)] = None
     """Percentage of the requests that it gets after the smoke test; None is 100 for the first
-    deployment of an endpoint, and otherwise what it has, which is 0 for a new one."""
+    deployment of an endpoint, and otherwise its present share, which is 0 for a new one."""
 
     mirror: Annotated[int, Bounds(at_least=0, at_most=50)] = 0
     """Percentage of the requests that are copied to it; callers get the answers of the others."""
@@ -140,7 +140,7 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         endpoint = _direct(options, outputs, endpoints, endpoint, deployment.name)
     except KeyboardInterrupt:
         console.note(
-            "interrupted; Azure continues with what was begun, and costs may arise. The same"
+            "interrupted; Azure continues with its operation, and costs may arise. The same"
             f" command continues; `{next_command('undeploy', '--endpoint', options.endpoint)}`"
             " deletes the endpoint"
         )

@@ -63,7 +63,7 @@ def endpoint_lines(endpoints: Sequence[EndpointState], prices: NodePrices) -> li
     ]
     head = ("endpoint", "deployment", "state", "traffic", "model", "instances")
     hour = cost_of_an_hour(endpoints, prices)
-    cost = f"endpoints cost {hour} an hour as long as they exist, also without requests"
+    cost = f"endpoints cost {hour} an hour as long as they exist, even without requests"
     return [*table(head, rows).splitlines(), cost]
 
 

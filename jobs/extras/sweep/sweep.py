@@ -102,7 +102,7 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
         name, _, listed = text.partition("=")
         flag, given = f"--{name.removeprefix('--')}", tuple(listed.split(","))
         if flags.get(flag, "name") in _FIXED:
-            problems.append(f"{flag}: is no option of the trainer that a sweep can vary")
+            problems.append(f"{flag}: is not an option of the trainer that a sweep can vary")
         elif len(set(given)) < 2 or len(set(given)) < len(given) or "" in given:
             problems.append(f"{text!r} must be OPTION=VALUE,VALUE with different values")
         elif flag in values:

@@ -1,9 +1,9 @@
 """Check the rules on changed stacks: `python -m tests.infra.mutations.run [--stack STACK]`.
 
-Every input of a stack is changed and removed, every resource removed, every grant widened. What no
-rule catches must be in `survivors`, with the reason why it is no harm. Without `--stack` the run is
-on a stack of the tests with everything declared, whose table is docs/reference/rules.md; with
-it, on a stack as its file describes it.
+Every input of a stack is changed and removed, every resource removed, every grant widened.
+Mutations that no rule catches must be in `survivors`, with the reason why they do no harm. Without
+`--stack` the run is on a stack of the tests with everything declared, whose table is
+docs/reference/rules.md; with it, on a stack as its file describes it.
 """
 
 import argparse
@@ -51,7 +51,7 @@ OVERRIDES: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rules found in a mutated stack."""
+    """The findings of the rules in a mutated stack."""
 
     mutation: Mutation
     rule: str | None
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def reason(self) -> str | None:
-        """Why a mutation that no rule catches is no harm; None if no reason is listed."""
+        """Why a mutation that no rule catches does no harm; None if no reason is listed."""
         return next((why for row, why in HARMLESS.items() if re.fullmatch(row, self.text)), None)
 
 
@@ -124,7 +124,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table and what was not caught; return 1 if something has no reason."""
+    """Print the table and the missed mutations; return 1 if one has no reason."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.infra.mutations.run", description=__doc__
     )

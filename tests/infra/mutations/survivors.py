@@ -1,4 +1,4 @@
-"""Mutations that no rule catches, each with the reason why that is no harm.
+"""Mutations that no rule catches, each with the reason why that does no harm.
 
 A row is a regular expression for KIND PATH: CHANGE. A row that no mutation needs fails the test, so
 the list cannot grow stale.

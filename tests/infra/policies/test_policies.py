@@ -1,6 +1,6 @@
 """Every rule, shown to fail on what breaks it and to pass on what keeps it.
 
-`test_mutations` shows that each rule catches what it is for; these are what the rules decide by the
+`test_mutations` shows that each rule serves its purpose; these are decisions of the rules by the
 settings of the stack.
 """
 

@@ -18,7 +18,7 @@ from tests.infra.support.variants import RECORDED
 
 
 def record(resources: Sequence[Resource]) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the inputs of each kind are in these resources, as `reviewed` reads it."""
+    """Return the inputs of each kind in these resources, as `reviewed` reads them."""
     of_kind: dict[str, list[Resource]] = {}
     for resource in resources:
         if resource.type.startswith("azure-native:"):

@@ -111,7 +111,7 @@ def test_a_persons_own_file_is_never_overwritten_silently(live, tmp_path, downlo
     with pytest.raises(LocalError, match=r"config\.json: differs from the run's file"):
         get(live, "mine", folder)
     assert (folder / "config.json").read_text() == "my own notes"
-    # The others came all the same.
+    # The others came nevertheless.
     assert (folder / "result.json").is_file()
     get(live, "mine", folder, overwrite=True)
     assert (folder / "config.json").read_bytes() == b"{}"

@@ -108,7 +108,7 @@ def test_after_ctrl_c_the_same_command_sends_only_the_rest(live, tmp_path, capsy
     said = capsys.readouterr()
     assert "run the same command again to send the rest" in said.err
     before = len(blobs(live, "raw/stopped"))
-    # What was under way may have been stopped before it was sent.
+    # Files under way may have been stopped before they were sent.
     assert 90 <= before <= 99
     assert data_requests(live, "PUT") == []
     assert send_folder(live, folder, "raw/stopped", threads=4) == 0
@@ -362,7 +362,7 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
     folder = write_files(tmp_path / "set", MANY, SIZE)
     (folder / "archive.tar").write_bytes(os.urandom(24 << 20))
     azurite = live.azure.azurite
-    # The server writes down every few seconds what it has; a container is older than its files.
+    # The server writes down its contents every few seconds; a container is older than its files.
     written = live.azure.folder / "blobs" / "__azurite_db_blob__.json"
     assert wait_until(lambda: written.exists() and '"raw"' in written.read_text(), 600)
     half, killed, told = (threading.Event() for _ in range(3))

@@ -1,4 +1,4 @@
-"""What the commands of leaves do in the fault matrix: pipelines, scaling."""
+"""The commands of leaves in the fault matrix: pipelines, scaling."""
 
 import json
 import os

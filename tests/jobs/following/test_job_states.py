@@ -37,7 +37,7 @@ def test_only_a_way_back_from_running_is_a_restart():
 
 def test_a_restarted_job_continues_where_its_kind_can():
     assert continues("train") == "which resumes from its newest checkpoint"
-    assert continues("score") == continues("prepare") == "which skips what it has written"
+    assert continues("score") == continues("prepare") == "which skips files that it has written"
     assert continues("check") == "which begins anew"
 
 

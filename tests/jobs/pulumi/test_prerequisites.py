@@ -32,7 +32,7 @@ def azure(tmp_path_factory):
 
 @pytest.fixture
 def needs(azure, monkeypatch):
-    """What the smallest stack asks of this Azure."""
+    """The prerequisites of the smallest stack in this Azure."""
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
     pins = {"id": SUBSCRIPTION, "tenant": azure.options.tenant_id}

@@ -64,7 +64,7 @@ def test_one_error_that_time_does_not_cure_ends_the_deployment():
     program = Failure("", "an unhandled error occurred")
     assert waiting([ENDPOINT]) == {
         "azure-native:network:PrivateEndpoint default-blob": (
-            "another operation on it, or on what it refers to, is running"
+            "another operation on it, or on a resource that it refers to, is running"
         )
     }
     assert waiting([ENDPOINT, program]) == {}

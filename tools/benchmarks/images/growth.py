@@ -3,8 +3,8 @@
 Writes folders of small images and COCO's JSON with two boxes for each: as many images in as many
 folders as the square root of their number, whose names are the same in each folder, as frames of
 films have them, and a quarter more entries of files that are not there. For each size and each step
-a process of its own then does what a preparation does with all images, so that the highest memory
-of a process is that of its step.
+a process of its own then takes that step of a preparation with all images, so that the highest
+memory of a process is that of its step.
 """
 
 import json

@@ -16,7 +16,7 @@ FILE: Final = "groups.json"
 
 
 def pattern_problems(pattern: str | None) -> list[str]:
-    """Return what is wrong with a `--group-by`."""
+    """Return the fault of a `--group-by`."""
     try:
         re.compile(pattern or "")
     except re.error as error:

@@ -33,7 +33,7 @@ _NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp")
 _LEAST: Final = -32_768
 _BINS: Final = 131_072
 """Least value of the histogram, and its number of values: those of 16 bits, with or without sign,
-and what a rescaling makes of them."""
+and their values after a rescaling."""
 _TAIL: Final = 0.005
 _STORED: Final = "levels"
 

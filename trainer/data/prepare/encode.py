@@ -82,7 +82,7 @@ def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -
             kind = open_image(data).format
         except RejectedError as error:
             raise NoImageError("is not an image, by its name and its content") from error
-        raise RejectedError(f"holds a {kind}, but ", suffix, " is no image's extension")
+        raise RejectedError(f"holds a {kind}, but ", suffix, " is not an image's extension")
     shrink = Shrink(rules.short_side, rules.quality) if rules.short_side else None
     try:
         return treat(data, rules.max_pixels, shrink, levels)

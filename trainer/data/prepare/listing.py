@@ -144,8 +144,8 @@ class Listing:
             naming: How records are named.
             group: Returns the group of a file, whose files stay in one split; None if each file is
                 on its own.
-            test: Fraction of each class for the test split, of files that are not split yet; 0 is
-                no such split.
+            test: Fraction of each class for the test split, of files that are not split yet; 0 for
+            none.
 
         Raises:
             DataError: A file has no group, or the folders put a group into two splits; or a part is

@@ -1,4 +1,6 @@
-"""What a preparation knows of each image, on disk instead of in memory. Standard library only."""
+"""The facts that a preparation has of each image, on disk instead of in memory. Standard library
+only.
+"""
 
 import pickle
 import sqlite3
@@ -26,7 +28,7 @@ def scratch_database(schema: str) -> sqlite3.Connection:
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as bytes that sort like it, also if it is a name that is not UTF-8."""
+    """Return a text as bytes that sort like it, even if it is a name that is not UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
 

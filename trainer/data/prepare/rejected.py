@@ -177,7 +177,7 @@ class Rejections:
             kinds = [
                 *([f"{plural(self._counted, 'file')} rejected"] if self._counted else []),
                 *(
-                    [f"{plural(self._others, 'file')} left out that are no images"]
+                    [f"{plural(self._others, 'file')} left out that are not images"]
                     if self._others
                     else []
                 ),

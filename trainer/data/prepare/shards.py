@@ -45,9 +45,9 @@ class Preparation:
     synsets: tuple[str, ...]
     rules: Rules
     targets: TargetFiles | None = None
-    """Files beside the images, from which their labels follow; None if the listing has labels."""
+    """Files next to the images, from which their labels follow; None if the listing has labels."""
     intake: IntakeRules = field(default_factory=IntakeRules)
-    """What is taken over of a file besides its pixels."""
+    """Parts of a file besides its pixels that are taken over."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class WrittenShard:
     shard: Shard
     counts: SplitCounts
     treatment: dict[str, int]
-    """Number of images by what was done to them."""
+    """Number of images by their treatment."""
     rejected: tuple[RejectedFile, ...]
     found: dict[str, int]
     """Number of images by the kinds of metadata that their files have."""

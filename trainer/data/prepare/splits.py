@@ -24,7 +24,7 @@ def split_of(path: str) -> str:
 
 
 def used_splits(words: Collection[str]) -> dict[str, str]:
-    """Return what each of the words that `split_of` returns is used as: train, validation, or empty
+    """Return the split for each of the words that `split_of` returns: train, validation, or empty
     if it is still undecided. A test split is held out for evaluation if there is no other.
     """
     if "validation" in words:

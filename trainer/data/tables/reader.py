@@ -209,7 +209,7 @@ class RowProblems:
         self._others = 0
 
     def add(self, line: int, problem: str) -> None:
-        """Add what is wrong with the row of a line."""
+        """Add the fault of the row of a line."""
         if len(self._first) < _SHOWN:
             self._first.append(f"line {line}: {problem}")
         else:

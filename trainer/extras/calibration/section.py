@@ -9,20 +9,20 @@ from trainer.tasks.classification.report import reliability
 
 def sections(run: Run) -> list[Section]:
     """Return a section if the run has a calibration."""
-    found = read_calibration(run.path)
-    return [Section("calibration", "Calibration", _blocks(found))] if found else []
+    fitted = read_calibration(run.path)
+    return [Section("calibration", "Calibration", _blocks(fitted))] if fitted else []
 
 
-def _blocks(found: Calibration) -> list[Block]:
-    if found.temperature is None:
+def _blocks(fitted: Calibration) -> list[Block]:
+    if fitted.temperature is None:
         return [
             Text(
-                f"No temperature fits the predictions after step {found.step:,}: they are all"
+                f"No temperature fits the predictions after step {fitted.step:,}: they are all"
                 " right, all wrong, or too few. The exported model has the probabilities as they"
                 " are."
             )
         ]
-    before, after = found.before, found.after
+    before, after = fitted.before, fitted.after
     drawn = reliability("Reliability", {"before": before.bins, "at the temperature": after.bins})
     rows = [
         ["before", percent(before.error), f"{before.loss:.4f}"],
@@ -31,13 +31,13 @@ def _blocks(found: Calibration) -> list[Block]:
     heads = ("probabilities", "calibration error", "loss")
     use = (
         "An export of these weights uses the temperature of all."
-        if found.used
+        if fitted.used
         else "It makes the calibration error larger, so an export does not use it."
     )
     return [
         Text(
-            f"A temperature of {found.temperature:.4g}, by which the logits after step"
-            f" {found.step:,} are divided, fits the held-out images best. No predicted class"
+            f"A temperature of {fitted.temperature:.4g}, by which the logits after step"
+            f" {fitted.step:,} are divided, fits the held-out images best. No predicted class"
             " changes. Each half of the images is measured with the temperature that fits the"
             f" other half. {use}"
         ),

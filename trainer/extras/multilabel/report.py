@@ -43,18 +43,18 @@ def sections(run: Run) -> list[Section]:
 
 def _trust(bins: Sequence[Row]) -> list[Block]:
     counted = [[float(row[key]) for key in ("pairs", "there", "probability")] for row in bins]
-    found = {
-        number: Bin(round(pairs), round(there), total)
-        for number, (pairs, there, total) in enumerate(counted)
+    filled = {
+        number: Bin(round(pairs), round(positive), total)
+        for number, (pairs, positive, total) in enumerate(counted)
         if pairs
     }
-    if not found:
+    if not filled:
         return [Text("No probability is a number.")]
-    points = [(round(100 * one.mean), (one.accuracy,) * 3) for one in found.values()]
+    points = [(round(100 * bin_.mean), (bin_.accuracy,) * 3) for bin_ in filled.values()]
     return [
         Text(
             "Its probabilities differ from the frequency with which images have the class by"
-            f" {calibration_error(found):.2%} on average, over all images and classes (expected"
+            f" {calibration_error(filled):.2%} on average, over all images and classes (expected"
             " calibration error)."
         ),
         *by_probability(

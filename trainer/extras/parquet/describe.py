@@ -63,10 +63,10 @@ def prepare_parquet(
         raise ConfigError(["--input: name the folder of the Parquet files"])
     folder = Path(options.input)
     output = Path(options.output or folder)
-    found = find_files(folder)
+    by_split = find_files(folder)
     output.mkdir(parents=True, exist_ok=True)
     existing = existing_manifest(output)
-    everything = [path for paths in found.values() for path in paths.values()]
+    everything = [path for paths in by_split.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
     for column, what in unread_columns(layout, columns).items():
         print(f"the column {column!r} is not read: {what}, {OTHER_COMMANDS[what]}")
@@ -76,7 +76,7 @@ def prepare_parquet(
     files, classes = ParquetFormat(columns, names), len(names) or MAX_CLASSES
     shards = [
         ForeignShard(split, path, name, files, classes)
-        for split, paths in found.items()
+        for split, paths in by_split.items()
         for name, path in paths.items()
     ]
     scanned = scan_all(shards, rows, options.processes, work_through)
@@ -125,13 +125,13 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
-    found = {
+    by_split = {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob(f"*{_SUFFIX}"))
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
-    return files_by_split(found, str(folder), _SUFFIX, divide=False)
+    return files_by_split(by_split, str(folder), _SUFFIX, divide=False)
 
 
 def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:
@@ -188,12 +188,12 @@ def _listed_names(paths: Sequence[Path], columns: Columns) -> tuple[str, ...]:
     """
     if columns.form != NAMES:
         return ()
-    found = set[str]()
+    names = set[str]()
     for path in paths:
         try:
             for text in listed_texts(str(path), columns):
-                found.add(text)
-                if len(found) > MAX_CLASSES:
+                names.add(text)
+                if len(names) > MAX_CLASSES:
                     raise DataError(
                         f"{path}: its column {columns.label!r} has more than {MAX_CLASSES:,}"
                         " different texts, too many to be names of classes; name another column"
@@ -201,9 +201,9 @@ def _listed_names(paths: Sequence[Path], columns: Columns) -> tuple[str, ...]:
                     )
         except BrokenRecordError as error:
             raise DataError(f"{path}: cannot be read ({error}); copy it again") from error
-    if not found:
+    if not names:
         raise DataError(f"{paths[0].parent}: the column {columns.label!r} has only empty lists")
-    return tuple(sorted(found))
+    return tuple(sorted(names))
 
 
 def _described_names(layout: Layout, columns: Columns) -> list[str]:
@@ -213,7 +213,9 @@ def _described_names(layout: Layout, columns: Columns) -> list[str]:
         wanted = row_target(columns.target).classes
         inside = [below[wanted] for below in _below(described) if wanted in below]
         parts = inside if wanted else [described]
-        described = next((one for part in parts for one in _below(part) if "names" in one), {})
+        described = next(
+            (entry for part in parts for entry in _below(part) if "names" in entry), {}
+        )
     names = described.get("names")
     return names if isinstance(names, list) else []
 

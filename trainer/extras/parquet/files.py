@@ -130,12 +130,12 @@ def _only_target(layout: Layout) -> str:
         alone = form == NUMBERS and not layout.labels
         return not form or (not others and (named or alone or column in _LABELS))
 
-    found = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
-    return found[0] if len(found) == 1 else ""
+    columns = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
+    return columns[0] if len(columns) == 1 else ""
 
 
 def unread_columns(layout: Layout, columns: Columns) -> dict[str, str]:
-    """Return the columns with labels of other tasks, with what they hold: these are not read."""
+    """Return the columns with labels of other tasks, with their kind: these are not read."""
     masks = {name: MASK for name in layout.images if _MASKS.search(name)}
     boxes = {name: BOXES for name, (_, form) in layout.targets.items() if not form}
     used = columns.image, columns.label

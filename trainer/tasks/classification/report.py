@@ -191,36 +191,38 @@ def _areas(run: Run) -> Mapping[str, float]:
 
 def sections(run: Run) -> list[Section]:
     """Return the sections of a run's report about its predictions."""
-    found = read_predictions(run)
-    if isinstance(found, str):
-        return about_predictions([Text(found)], [Text(found)])
-    facts = f"{plural(found.examples, 'held-out image')} after step {found.step:,};"
-    confused = [Text(f"{facts} {found.wrong:,} wrong.", hint=True)]
-    few = len(found.classes) <= MATRIX
-    shown = about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
+    counts = read_predictions(run)
+    if isinstance(counts, str):
+        return about_predictions([Text(counts)], [Text(counts)])
+    facts = f"{plural(counts.examples, 'held-out image')} after step {counts.step:,};"
+    confused = [Text(f"{facts} {counts.wrong:,} wrong.", hint=True)]
+    few = len(counts.classes) <= MATRIX
+    shown = about_predictions(
+        [*confused, *(_matrix if few else _listed)(counts)], _mistakes(counts)
+    )
     return [
-        Section("classes", "How well each class is found", _classes(found)),
+        Section("classes", "How well each class is found", _classes(counts)),
         *shown,
-        Section("trust", "How far to trust it", _trust(found)),
+        Section("trust", "How far to trust it", _trust(counts)),
     ]
 
 
-def _classes(found: PredictionCounts) -> list[Block]:
-    labels = found.classes
-    listed = labels if len(labels) <= MATRIX else found.weakest(MATRIX)
+def _classes(counts: PredictionCounts) -> list[Block]:
+    labels = counts.classes
+    listed = labels if len(labels) <= MATRIX else counts.weakest(MATRIX)
     rows = [
         [
-            found.name(label),
+            counts.name(label),
             *map(
                 percent,
                 (
-                    found.accuracy(label) if label in found.totals else None,
-                    found.precision(label),
-                    found.areas.get(found.name(label)),
+                    counts.accuracy(label) if label in counts.totals else None,
+                    counts.precision(label),
+                    counts.areas.get(counts.name(label)),
                 ),
             ),
-            f"{found.totals.get(label, 0):,}",
-            f"{found.predicted.get(label, 0):,}",
+            f"{counts.totals.get(label, 0):,}",
+            f"{counts.predicted.get(label, 0):,}",
         ]
         for label in listed
     ]
@@ -235,29 +237,29 @@ def _classes(found: PredictionCounts) -> list[Block]:
     return [Text(hint, hint=True), Table(caption, heads, rows, "numbers")]
 
 
-def _trust(found: PredictionCounts) -> list[Block]:
-    right, of = found.examples - found.wrong, found.examples
-    low, high = found.interval
-    largest = max(found.totals, key=lambda label: (found.totals[label], -label))
+def _trust(counts: PredictionCounts) -> list[Block]:
+    right, of = counts.examples - counts.wrong, counts.examples
+    low, high = counts.interval
+    largest = max(counts.totals, key=lambda label: (counts.totals[label], -label))
     drawn_as = (
-        f"They come in {len(found.groups):,} groups, such as patients, whose images are alike, so"
+        f"They come in {len(counts.groups):,} groups, such as patients, whose images are alike, so"
         f" the interval is that of groups drawn anew"
-        if len(found.groups) > 1
+        if len(counts.groups) > 1
         else "This is Wilson's interval, for images that are independent of each other"
     )
     blocks: list[Block] = [
         Text(
             f"{right / of:.2%} of {plural(of, 'held-out image')} are right; the answer"
-            f" {found.name(largest)} for every image would be right for"
-            f" {found.totals[largest] / of:.2%}. With 95 % confidence, the true accuracy on images"
+            f" {counts.name(largest)} for every image would be right for"
+            f" {counts.totals[largest] / of:.2%}. With 95 % confidence, the true accuracy on images"
             f" drawn in the same way lies between {low:.2%} and {high:.2%}. {drawn_as}."
         )
     ]
-    if not found.bins:
+    if not counts.bins:
         return blocks
-    error = calibration_error(found.bins)
-    ordered = [found.bins[number] for number in sorted(found.bins)]
-    drawn = reliability("Probability and accuracy", {"predictions": found.bins})
+    error = calibration_error(counts.bins)
+    ordered = [counts.bins[number] for number in sorted(counts.bins)]
+    drawn = reliability("Probability and accuracy", {"predictions": counts.bins})
     rows = [
         [percent(b.mean), percent(b.accuracy), percent(low), percent(high), f"{b.count:,}"]
         for b in ordered
@@ -283,8 +285,8 @@ def reliability(title: str, bins: Mapping[str, Mapping[int, Bin]]) -> list[Plots
         bins: Bins of each series by their number, by name of the series.
     """
     series = [
-        Series(name, [(round(100 * b.mean), _interval(b)) for _, b in sorted(found.items())])
-        for name, found in bins.items()
+        Series(name, [(round(100 * b.mean), _interval(b)) for _, b in sorted(by_bin.items())])
+        for name, by_bin in bins.items()
     ]
     what = "fraction right, with its 95 % interval, by the mean probability of the predictions"
     return by_probability(title, what, series, "as probable as right")
@@ -306,27 +308,27 @@ def by_probability(title: str, what: str, series: Sequence[Series], diagonal: st
     return [Plots([drawn])] if drawn else []
 
 
-def _interval(one: Bin) -> tuple[float, float, float]:
-    low, high = wilson(one.right, one.count)
-    return low, one.accuracy, high
+def _interval(bin_: Bin) -> tuple[float, float, float]:
+    low, high = wilson(bin_.right, bin_.count)
+    return low, bin_.accuracy, high
 
 
-def _matrix(found: PredictionCounts) -> list[Block]:
-    classes = found.classes
-    names = [found.name(label) for label in classes]
+def _matrix(counts: PredictionCounts) -> list[Block]:
+    classes = counts.classes
+    names = [counts.name(label) for label in classes]
 
     def cell(label: int, predicted: int) -> Cell:
-        count = found.counts.get((label, predicted), 0)
+        count = counts.counts.get((label, predicted), 0)
         if not count:
             return Cell("0", "none")
         kind = "hit" if label == predicted else "miss"
-        return Cell(f"{count:,}", kind, found.strength(label, predicted))
+        return Cell(f"{count:,}", kind, counts.strength(label, predicted))
 
     rows: list[list[str | Cell | None]] = [
         [
-            found.name(label),
+            counts.name(label),
             *(cell(label, predicted) for predicted in classes),
-            Cell(percent(found.accuracy(label)) if label in found.totals else None, "total"),
+            Cell(percent(counts.accuracy(label)) if label in counts.totals else None, "total"),
         ]
         for label in classes
     ]
@@ -339,36 +341,36 @@ def _matrix(found: PredictionCounts) -> list[Block]:
     return [Text(reading, hint=True), Table("Confusion matrix, in images", heads, rows, kind)]
 
 
-def _listed(found: PredictionCounts) -> list[Block]:
-    pairs = found.most_confused(20)
+def _listed(counts: PredictionCounts) -> list[Block]:
+    pairs = counts.most_confused(20)
     return [
         Table(
             f"The {len(pairs)} most common confusions",
             ("true class", "predicted as", "images"),
-            [[found.name(a), found.name(b), f"{count:,}"] for a, b, count in pairs],
+            [[counts.name(a), counts.name(b), f"{count:,}"] for a, b, count in pairs],
         )
     ]
 
 
-def _mistakes(found: PredictionCounts) -> list[Block]:
-    shown, wrong = len(found.mistakes), found.wrong
+def _mistakes(counts: PredictionCounts) -> list[Block]:
+    shown, wrong = len(counts.mistakes), counts.wrong
     if not wrong:
-        images = plural(found.examples, "held-out image")
+        images = plural(counts.examples, "held-out image")
         return [Text(f"None: all predictions for {images} are correct.")]
     of = f" of {wrong:,}" if shown < wrong else ""
     which = f"The most confident mistakes, {'the' if of else 'all'} {shown}{of}:"
     return [
         Text(
             f"{'The only mistake:' if wrong == 1 else which} the predicted class and the true"
-            f" class, each with its probability.{missing(found.problem)}",
+            f" class, each with its probability.{missing(counts.problem)}",
             hint=True,
         ),
-        Gallery([_figure(found, mistake) for mistake in found.mistakes], "mistakes"),
+        Gallery([_figure(counts, mistake) for mistake in counts.mistakes], "mistakes"),
     ]
 
 
-def _figure(found: PredictionCounts, mistake: Mistake) -> Figure:
-    label, predicted = found.name(mistake.label), found.name(mistake.predicted)
+def _figure(counts: PredictionCounts, mistake: Mistake) -> Figure:
+    label, predicted = counts.name(mistake.label), counts.name(mistake.predicted)
     return kept_image(
         mistake.image,
         mistake.index,

@@ -1,4 +1,4 @@
-"""A completed run is compared with its estimate, and a measurement with what was expected."""
+"""A completed run is compared with its estimate, and a measurement with the expectation."""
 
 import json
 from dataclasses import replace

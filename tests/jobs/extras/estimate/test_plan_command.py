@@ -187,4 +187,4 @@ def test_a_line_that_is_no_point_is_named(capsys, tmp_path, line):
     file.write_text(line)
     status, shown = run(capsys, "--measured", str(file))
     assert status == 1
-    assert "points.jsonl, line 1: is no measured point" in shown.err
+    assert "points.jsonl, line 1: is not a measured point" in shown.err

@@ -113,7 +113,7 @@ def test_a_run_whose_statements_do_not_hold_is_not_registered(live, tmp_path):
     client, chain = stated(live, tmp_path, "broken")
     name = f"runs/broken/broken/evidence/{chain.statements[0].file}"
     client.upload_blob(name, json.dumps({}).encode(), overwrite=True)
-    with pytest.raises(UserError, match="is not what its statements say"):
+    with pytest.raises(UserError, match="differs from its statements"):
         register.run(RegisterOptions(name="broken"), live.outputs, as_json=True)
 
 

@@ -1,4 +1,4 @@
-"""Looking into trainings that run on the simulator, with two real ranks."""
+"""Looking into runs on the simulator, with two real ranks."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def submit(run, *options):
 
 
 def log(run, capsys):
-    """Return what the ranks have written."""
+    """Return the output of the ranks."""
     capsys.readouterr()
     try:
         main(["logs", run, "--rank", "all"])

@@ -1,4 +1,4 @@
-"""A measurement of clusters: its points, their jobs, and what is read of a job."""
+"""A measurement of clusters: its points, their jobs, and the reading of a job."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ ONE, TWO = asked()
 
 
 def events(*rates, steps=10, ranks=16, environment=SEEN, at=0):
-    """What a training writes that measures: a warm-up, and a line for each repeat."""
+    """The lines of a run that measures: a warm-up, and a line for each repeat."""
     start = {"event": "start", "step": at, "ranks": ranks, "environment": environment}
     lines = [
         {"event": "train", "step": at + steps * number, "images_per_second": rate,

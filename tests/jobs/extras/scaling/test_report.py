@@ -1,4 +1,4 @@
-"""The table of a measurement, and what it costs at most."""
+"""The table of a measurement, and its highest cost."""
 
 from dataclasses import replace
 

@@ -36,9 +36,12 @@ def test_every_combination_of_values_is_a_trial():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate: is no option of the trainer"),
-        ("name=a,b", "--name: is no option of the trainer that a sweep can vary"),
-        ("stages.count=1,2", "--stages.count: is no option of the trainer that a sweep can vary"),
+        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate: is not an option of the trainer"),
+        ("name=a,b", "--name: is not an option of the trainer that a sweep can vary"),
+        (
+            "stages.count=1,2",
+            "--stages.count: is not an option of the trainer that a sweep can vary",
+        ),
         ("optimizer.learning-rate", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1,0.1", "with different values"),
@@ -108,7 +111,7 @@ def test_the_sdk_takes_the_printed_file(tmp_path):
     assert (trial["resources"]["instanceCount"], trial["resources"]["shmSize"]) == (2, "64g")
     assert trial["environmentVariables"] == spec.variables
     assert sent["identity"]["clientId"] == spec.cluster.identity_client_id
-    # Its trials are no attempts of one run.
+    # Its trials do not count as attempts of one run.
     assert not {"run", "attempt"} & set(sent["tags"])
 
 

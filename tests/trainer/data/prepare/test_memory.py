@@ -1,4 +1,4 @@
-"""What a preparation holds in memory before it reads an image does not grow with the images."""
+"""The memory of a preparation before it reads an image does not grow with the images."""
 
 import json
 import pickle
@@ -31,7 +31,7 @@ MOST_BYTES = 250
 """Most bytes of Python's memory for each further image. Python keeps up to 2,000 tuples of a size
 for reuse, however many images there are; whatever holds names has more."""
 LARGEST_TARGETS = 2000
-"""Most bytes of what a task says of the labels of all images."""
+"""Most bytes of a task's facts about the labels of all images."""
 
 
 def names(count):

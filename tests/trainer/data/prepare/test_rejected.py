@@ -60,7 +60,7 @@ def test_what_should_be_an_image_is_listed_first_and_only_it_is_counted(
     assert found[4:] == OTHERS
     assert manifest.splits["train"].examples == 9
     assert manifest.origin.treatment["rejected"] == 6
-    said = "3 files rejected and 3 files left out that are no images; see"
+    said = "3 files rejected and 3 files left out that are not images; see"
     assert said in capsys.readouterr().out
 
 

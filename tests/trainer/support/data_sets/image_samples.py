@@ -270,7 +270,7 @@ def unusable() -> dict[str, tuple[str, bytes, str]]:
         "nothing": ("a.jpg", b"", "is empty"),
         "a text": ("a.txt", b"hello", unknown),
         "a page": ("a.jpg", b"<!DOCTYPE html><html><body>404</body></html>", unknown),
-        "a JPEG named as a text": ("a.txt", whole, "holds a JPEG, but .txt is no image's"),
+        "a JPEG named as a text": ("a.txt", whole, "holds a JPEG, but .txt is not an image's"),
         "a part of a JPEG": ("a.jpg", whole[: len(whole) * 6 // 10], cut),
         "a part of a progressive JPEG": ("a.jpg", jpeg(gradients(), progressive=True)[:-99], cut),
         "a JPEG without its end": ("a.jpg", whole[:-2], cut),

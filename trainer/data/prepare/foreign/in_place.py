@@ -87,7 +87,7 @@ class ScannedShard:
     notes: dict[int, Noted] = field(default_factory=dict)
     """Notes by kind: `UNKNOWN` and the others."""
     metadata: Counter[str] = field(default_factory=Counter)
-    """Images by what their records hold besides pixels."""
+    """Images by the contents of their records besides pixels."""
     values: Values | None = None
     """Values of the deep images; None if there are none."""
 
@@ -107,7 +107,7 @@ def scan_all(
         work_through: Does the scans; by default a pool of processes.
 
     Raises:
-        DataError: A record is damaged, or has a label that is no class.
+        DataError: A record is damaged, or has a label that is not a class.
     """
     with work_through(scan, shards, images, "reading", processes) as results:
         by_file = {scanned.shard.file: scanned for scanned in results}
@@ -118,7 +118,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
     """Scan one shard, without holding it in memory.
 
     Raises:
-        DataError: A record is damaged, or has a label that is no class.
+        DataError: A record is damaged, or has a label that is not a class.
     """
     counts = SplitCounts.empty(1)
     scanned = ScannedShard(task.split, Shard(task.file, 0, 0, ""), counts)
@@ -352,7 +352,7 @@ def describe(
     known: range,
     levels: tuple[int, int] | None,
 ) -> tuple[Normalization, dict[str, Split]]:
-    """Return what the manifest of shards says of their images.
+    """Return the facts of the manifest of shards about their images.
 
     Args:
         folder: Folder of the shards.

@@ -1,7 +1,7 @@
 """`ml-trainer prepare tfrecords`: a manifest for shards that another tool wrote.
 
 find the shards  ->  scan each, in parallel  ->  determine the labels  ->  statistics
-                 ->  write manifest.json beside them; the shards are not changed
+                 ->  write manifest.json next to them; the shards are not changed
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import DataError
 
 _NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", ".txt"}
-"""Extensions of files that other tools put beside their shards."""
+"""Extensions of files that other tools put next to their shards."""
 _GZIP = b"\x1f\x8b"
 
 

@@ -76,13 +76,14 @@ class Labels:
         self._classes, self._field = len(names) or MAX_CLASSES, field
         self._reader = FileReader()
         self.unread: Counter[str] = Counter()
-        """Number of labelled images by what they have of another task, of `OTHER_COMMANDS`."""
+        """Number of labelled images by the other task, of `OTHER_COMMANDS`, that they have data
+        of."""
 
     def read(self, sample: Sample) -> int:
         """Return the label of a sample.
 
         Raises:
-            RejectedError: It has none, or one that is no class.
+            RejectedError: It has none, or one that is not a class.
             DataError: The archive cannot be read.
         """
         value, other = self._value(sample)
@@ -106,7 +107,7 @@ class Labels:
         self._reader.close()
 
     def _value(self, sample: Sample) -> tuple[object, str]:
-        """Return the label, and what the sample has of another task."""
+        """Return the label, and the other task that the sample has data of."""
         if "cls" in sample.files:
             return self._text(sample, "cls").strip(), _of_another_task(sample, {})
         if "json" not in sample.files:
@@ -216,7 +217,7 @@ def _but(other: str) -> str:
 
 
 def _of_another_task(sample: Sample, fields: Mapping[str, object]) -> str:
-    """Return what a sample has of another task, one of `OTHER_COMMANDS`; empty if nothing."""
+    """Return the other task that a sample has data of, one of `OTHER_COMMANDS`; empty if none."""
     if fields.keys() & {"bbox", "bboxes", "boxes", "annotations", "objects"}:
         return BOXES
     masks = (

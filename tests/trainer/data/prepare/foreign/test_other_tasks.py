@@ -1,7 +1,7 @@
 """What other tools write for other tasks than one class an image: one rule for each form.
 
-With a class as well, it is taken over and what is not read is counted; without one, it is refused
-with the command that reads such data.
+With a class as well, it is taken over and entries that are not read are counted; without one, it is
+refused with the command that reads such data.
 """
 
 import io

@@ -325,7 +325,7 @@ def test_shards_of_tensorflows_own_writer_train_with_labels_from_0(tmp_path):
             rows = []
             for number in range(images):
                 label = (shard * images + number) % 5 + 1
-                # What an image shows is its label, so that each can be told in a batch.
+                # An image shows its label, so that each can be told in a batch.
                 colour = np.full((20 + int(rng.integers(20)), 30, 3), label * 40, np.uint8)
                 rows.append((label, NAMES[label - 1], Image.fromarray(colour)))
             write_as_tensorflow_models(folder / f"{split}-{shard:05d}-of-{shards:05d}", rows)
