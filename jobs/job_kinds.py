@@ -13,7 +13,7 @@ _TRUNK: Final = (
     JobKind("check", hours=2.0, continues=None),
     JobKind(
         "prepare",
-        role="prepare",
+        duty="prepare",
         continues="skips what it has written",
         unfollowed="its data set is registered once `follow` sees the job complete",
         completed="jobs.assets.prepared_data:register_completed",

@@ -46,8 +46,8 @@ class JobKind:
     """A kind of job, which is also a tag of its jobs and their default experiment."""
 
     name: str
-    role: Duty = "train"
-    """Role of the clusters that its jobs run on."""
+    duty: Duty = "train"
+    """Duty of the clusters that its jobs run on."""
     trains: bool = False
     """Whether its jobs train, so that the folder of the run has checkpoints and a result."""
     plain: bool = False

@@ -125,9 +125,9 @@ class SupervisionPass:
         if step.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", step.text, notified)
         following = job
-        dear = supervisor.too_dear(job) if isinstance(decision, Resubmit) else None
-        if dear is not None:
-            return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {dear}", notified)
+        reason = supervisor.price_too_high(job) if isinstance(decision, Resubmit) else None
+        if reason is not None:
+            return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
         if isinstance(decision, Resubmit):
             budget = _known(supervisor.budget, job, details)
             following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)

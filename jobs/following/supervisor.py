@@ -51,7 +51,7 @@ REVIEW_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 """Seconds between two checks for a cancelled run during the pause before its next attempt."""
 
-DEAR_SECONDS = ASK_SECONDS
+PRICE_SECONDS = ASK_SECONDS
 """Seconds between two questions for the price while a run waits for a lower one."""
 
 
@@ -276,7 +276,7 @@ class Supervisor:
             decision = decide(history, options, own, self.budget)
         return decision
 
-    def too_dear(self, job: Job) -> str | None:
+    def price_too_high(self, job: Job) -> str | None:
         """Return why the next attempt waits for a lower price of Spot; None if it does not."""
         limit = self._options.max_node_price
         cluster = next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
@@ -317,11 +317,11 @@ class Supervisor:
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
         reported = None
-        while (dear := self.too_dear(job)) is not None:
-            if dear != reported:
-                self.console.say(f"{job.run}: waits, as {dear}")
-                reported = dear
-            if wait_until(lambda: self._fresh(job).canceled_by_us, DEAR_SECONDS, LOOK_SECONDS):
+        while (reason := self.price_too_high(job)) is not None:
+            if reason != reported:
+                self.console.say(f"{job.run}: waits, as {reason}")
+                reported = reason
+            if wait_until(lambda: self._fresh(job).canceled_by_us, PRICE_SECONDS, LOOK_SECONDS):
                 return None
         if self.budget is not None and reported:
             self.budget = self._rates.priced(self.budget, next(iter(self._own(job)), None))

@@ -21,7 +21,8 @@ _PINNED_MEMORY: Final = "--ulimit memlock=-1"
 """Docker option that removes the limit on locked memory, which InfiniBand needs."""
 
 _USUAL: Final[Mapping[Duty, str]] = {"train": "gpu", "prepare": "preparation"}
-"""Clusters that jobs run on if none is named, by role; else it is the only one of that role."""
+"""The cluster that jobs with a duty run on if none is named and the stack has it. Without it, the
+only cluster with that duty is taken."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,15 @@ class JobBuilder:
     """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
-        name, role = self.options.cluster, self.kind.role
-        if name is None and self.kind.plain:
-            name = _cheapest(self.outputs)
-        self.cluster = find_cluster(self.outputs, name, role)
+        cluster, needed = self.options.cluster, self.kind.duty
+        if cluster is None and self.kind.plain:
+            cluster = _without_gpus(self.outputs)
+        self.cluster = find_cluster(self.outputs, cluster, needed)
         duty = self.cluster.duty
-        if role not in ("train", duty):
+        if needed not in ("train", duty):
             self.problems.append(
-                f"--cluster: jobs on {name} may not write prepared data, as its duty is to {duty};"
-                f" pass a cluster with the duty {role}, or omit it"
+                f"--cluster: jobs on {cluster} may not write prepared data, as its duty is to"
+                f" {duty}; pass a cluster with the duty {needed}, or omit it"
             )
 
     @property
@@ -213,7 +214,7 @@ class JobBuilder:
         }
 
 
-def _cheapest(outputs: PlatformOutputs) -> str | None:
+def _without_gpus(outputs: PlatformOutputs) -> str | None:
     """Return the training cluster without GPUs, if there is one; None leaves the choice open."""
     plain = (
         key
@@ -223,13 +224,13 @@ def _cheapest(outputs: PlatformOutputs) -> str | None:
     return next(plain, None)
 
 
-def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Cluster:
+def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Cluster:
     """Return the cluster of a job.
 
     Args:
         outputs: Outputs of the stack.
-        name: Name of the cluster in the stack's settings; None chooses one of the role.
-        role: Duty of the cluster, if none is named.
+        name: Name of the cluster in the stack's settings; None chooses one with the duty.
+        duty: Duty of the cluster, if none is named.
 
     Raises:
         SpecError: The stack has no such cluster for jobs, or several of which none is named.
@@ -238,13 +239,13 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Clus
     known = ", ".join(f"{key} ({cluster})" for key, cluster in sorted(usable.items())) or "none"
     stack = f"the stack {outputs.stack}"
     if name is None:
-        fitting = [key for key, cluster in usable.items() if cluster.duty == role]
+        fitting = [key for key, cluster in usable.items() if cluster.duty == duty]
         if not fitting:
             raise SpecError(
-                [f"--cluster: {stack} has no cluster with the duty {role}; it has {known}"]
+                [f"--cluster: {stack} has no cluster with the duty {duty}; it has {known}"]
             )
-        name = _USUAL[role] if _USUAL[role] in fitting else fitting[0]
-        if name != _USUAL[role] and len(fitting) > 1:
+        name = _USUAL[duty] if _USUAL[duty] in fitting else fitting[0]
+        if name != _USUAL[duty] and len(fitting) > 1:
             raise SpecError(
                 [f"--cluster: is missing, as {stack} has several clusters; choose from {known}"]
             )

@@ -20,7 +20,7 @@ LEAF: Final = Leaf(
     kinds=(
         JobKind(
             "score",
-            role="prepare",
+            duty="prepare",
             continues="skips what it has written",
             completed="jobs.extras.batch.command:completed",
         ),

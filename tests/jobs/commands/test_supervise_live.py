@@ -118,7 +118,7 @@ def test_a_run_waits_while_a_node_of_spot_costs_more_than_it_may(
         if follows:
 
             def fall(seconds, *_):
-                assert seconds == supervisor.DEAR_SECONDS
+                assert seconds == supervisor.PRICE_SECONDS
                 live.azure.admin.spot_price(0.01)
 
             real = supervisor.wait_until
