@@ -86,9 +86,6 @@ def show(data: Mapping[str, Any]) -> str:
     heads = [f"CPU-µs/image, {int(count):,}" for count in (small, large)]
     rows = [["", *heads, "power", "highest MB", "bytes per further image"]]
     for step, (words, _) in _STEPS.items():
-        # Earlier results lack some steps.
-        if step not in few:
-            continue
         times = [
             spread([1e6 * measured["seconds"] / int(count) for measured in rounds[step]])
             for count, rounds in ((small, few), (large, many))
