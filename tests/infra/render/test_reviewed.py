@@ -1,4 +1,4 @@
-"""The record of inputs that rules hold stacks to is of stacks with every setting, and of no team.
+"""The record of inputs that rules hold stacks to covers every setting, and names no team.
 
 `tests/infra/policies` compares it with what the stacks declare.
 """
