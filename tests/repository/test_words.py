@@ -116,7 +116,7 @@ def test_a_name_is_counted_wherever_it_stands():
 
 
 SPELLED = re.compile(r"python -m trainer(?![.\w])")
-"""How `ml-trainer` starts its own processes. No message names it, and no page but that of the images,
+"""How `ml-trainer` starts its own processes. No message names it, and of the pages that of images,
 in which the command is not installed: a job brings the code."""
 ELSEWHERE = ("CHANGELOG.md", "job-images.md")
 
