@@ -23,6 +23,8 @@ from infra.validation import load
 
 Need: TypeAlias = Needed
 """Something that must exist in Azure."""
+Month: TypeAlias = Beginning
+"""A month that Azure must still accept."""
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
 _RESOURCES = {
     "default_storage": (_ACCOUNT, "storage-default"),

@@ -56,7 +56,7 @@ def _named(settings: Settings) -> Iterator[Needed]:
     """Yield the needs of the settings that name a resource: name of the check, setting, API
     version, accepted values by path, and cure.
     """
-    here = {"location": (settings.location,)}
+    here: dict[str, tuple[object, ...]] = {"location": (settings.location,)}
     flat: dict[str, tuple[object, ...]] = {"properties.isHnsEnabled": (None, False)}
     nodes = (
         NETWORK_VERSION,
@@ -99,7 +99,8 @@ def _named(settings: Settings) -> Iterator[Needed]:
             "name an account of blobs without a hierarchical namespace",
         ),
         (
-            *("services", "registry.existing", "2023-07-01", {"sku.name": ("Premium",)}),
+            *("services", "registry.existing", "2023-07-01"),
+            {"sku.name": ("Premium",)},
             "change its tier (az acr update --sku Premium): only Premium has private endpoints",
         ),
         (

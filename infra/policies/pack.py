@@ -55,13 +55,7 @@ _TRUNK: tuple[Rule, ...] = (
 
 def _composed() -> tuple[Rule, ...]:
     """Return the rules of the trunk, with the leaves' rows in their tables, and of the leaves."""
-    *rules, declared = (
-        replace(
-            rule,
-            table=extended(rule.table, *(facts.tables.get(rule.name, {}) for facts in of_leaves())),
-        )
-        for rule in (*_TRUNK, invariants.AS_DECLARED)
-    )
+    *rules, declared = map(_with_rows, (*_TRUNK, invariants.AS_DECLARED))
     rules += [rule for facts in of_leaves() for rule in facts.rules]
     return (*rules, closed_world.as_declared(declared, rules), closed_world.ONLY_REVIEWED)
 

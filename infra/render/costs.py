@@ -71,9 +71,9 @@ class Row(NamedTuple):
     plus: str
     source: str | None
     """Key of a source; None if no price is recorded."""
+    names: tuple[str, ...] = ()
     region: str = ""
     """Region that the price is of; empty if the source names none."""
-    names: tuple[str, ...] = ()
 
     @property
     def monthly(self) -> float | None:
@@ -117,7 +117,7 @@ def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
         row = Row(resource.kind, None, "no price is recorded", None)
         if price is not None:
             each = price.price.amount if price.price else None
-            row = Row(price.item, each, price.plus, price.source, price.region)
+            row = Row(price.item, each, price.plus, price.source, region=price.region)
         groups.setdefault(row, []).append(resource.name)
     priced = [row._replace(names=tuple(sorted(names))) for row, names in groups.items()]
     return sorted(priced, key=_order)

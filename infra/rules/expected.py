@@ -93,7 +93,9 @@ def violated(resource: Resource, rows: Mapping[str, Row], settings: Settings) ->
     """Yield a fault for each input of a resource that is not as its row expects."""
     for path, row in rows.items():
         expected = row if isinstance(row, Expected) else row(resource, settings)
-        for exact, value in values_at(resource.inputs, path.split(".")) if expected else ():
+        if expected is None:
+            continue
+        for exact, value in values_at(resource.inputs, path.split(".")):
             if not expected.when(settings):
                 if value:
                     yield f"{exact} is {shown(value)} and must be left out"

@@ -22,8 +22,7 @@ from infra.resources import (
 )
 from infra.rules.closed_world import reviewed
 from infra.rules.expected import same, shown
-from infra.rules.invariants import DIAGNOSTICS as DIAGNOSTIC
-from infra.rules.invariants import FILES, named_in
+from infra.rules.invariants import DIAGNOSTIC_SETTING, FILES, named_in
 from infra.rules.network import BASTION, PUBLIC_ADDRESS, SECURITY_GROUP
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
@@ -78,7 +77,7 @@ REQUIRED_TAGS = Rule(
 
 def _diagnostics(resources: Sequence[Resource], settings: Settings) -> Faults:
     logs: dict[str, set[str]] = {}
-    for setting in of_kind(resources, DIAGNOSTIC):
+    for setting in of_kind(resources, DIAGNOSTIC_SETTING):
         enabled = {
             str(log.get("categoryGroup") or log.get("category"))
             for log in entries_at(setting, "logs")

@@ -48,7 +48,7 @@ BLOBS = "storage:BlobServiceProperties"
 FILES = "storage:FileServiceProperties"
 AGEING = "storage:ManagementPolicy"
 FLOW_LOG = "network:FlowLog"
-DIAGNOSTICS = "monitor:DiagnosticSetting"
+DIAGNOSTIC_SETTING = "monitor:DiagnosticSetting"
 
 STUDIO = frozenset(
     {
@@ -363,7 +363,7 @@ NO_COPIES = Rule(
         REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
         BLOBS: {"cors.corsRules[].allowedOrigins": exactly(sorted(STUDIO))},
         DATASTORE: {"properties.endpoint": exactly("core.windows.net")},
-        DIAGNOSTICS: {
+        DIAGNOSTIC_SETTING: {
             "workspaceId": by_name(log_workspace),
         },
         WORKSPACE: {
@@ -507,7 +507,7 @@ AS_DECLARED = Rule(
                 own_subnets, ANYTHING
             ),
         },
-        DIAGNOSTICS: {"metrics[].category": optional(one_of("AllMetrics", "Transaction"))},
+        DIAGNOSTIC_SETTING: {"metrics[].category": optional(one_of("AllMetrics", "Transaction"))},
         FLOW_LOG: {"networkWatcherName": as_set(lambda s: f"NetworkWatcher_{s.location}")},
         "network:ServiceEndpointPolicy": {
             "serviceEndpointPolicyDefinitions[].name": one_of("machine-learning", "own-accounts"),

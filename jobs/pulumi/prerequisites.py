@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra import prerequisites
-from infra.prerequisites import Beginning, GlobalName, Prerequisites
+from infra.prerequisites import GlobalName, Month, Prerequisites
 from jobs.azure.clusters import read_sizes
 from jobs.azure.requests import Requests, segment
 from jobs.azure.resource_manager import ResourceManager
@@ -256,7 +256,7 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _beginning(begin: Beginning, state: Sequence[StackResource]) -> str:
+def _beginning(begin: Month, state: Sequence[StackResource]) -> str:
     if any(resource.kind == begin.resource for resource in state):
         return "exists"
     now = datetime.now(UTC)

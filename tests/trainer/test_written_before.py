@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trainer
 from tests.trainer.support.command import metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
@@ -106,6 +107,14 @@ def test_a_run_of_before_goes_on_to_the_weights_that_it_would_have_had(folder, r
         # Not bit-identical: another processor may add in another order.
         np.testing.assert_allclose(state[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
     assert [line["step"] for line in metrics(path, "train")] == [*range(2, 19, 2)]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_the_files_of_before_are_those_of_version_0_1_0(run):
+    stored = json.loads((BEFORE / run.name / "config.json").read_text())
+    [start, *_] = (json.loads(line) for line in (BEFORE / run.name / "metrics.jsonl").open())
+    assert stored["code_version"] == start["environment"]["trainer"] == "0.1.0"
+    assert trainer.__version__ != "0.1.0"
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -60,7 +61,16 @@ def test_a_table_cites_only_the_sources_that_it_uses():
     assert "[1]" in text
     assert text.count("https://") == 1
     assert "**32.85**" in text
-    assert "nat_gateway_test.golden), 2024-07-01 (West Europe)" in text
+    assert "nat_gateway_test.golden), 2024-07-01" in text
+
+
+def test_each_price_in_a_table_has_its_region_and_date():
+    text = costs.table(costs.rows(STACK, BOOK), BOOK)
+    rows = [line.split(" | ") for line in text.splitlines() if re.search(r"\| \[\d+\] \|$", line)]
+    assert len(rows) > 5
+    for item, _, _, monthly, _, region, date, _ in rows:
+        assert region or monthly in ("?", "0.00"), item
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", date)
 
 
 def test_the_dearest_comes_first_then_the_unknown_then_the_free():

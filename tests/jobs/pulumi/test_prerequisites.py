@@ -179,8 +179,9 @@ def test_a_deployed_stack_does_not_move_to_other_names_or_subscriptions(needs):
 
 def test_a_group_that_should_exist_is_looked_up(needs, put):
     group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/landing-zone"
-    existing = contract.of(load(configured(("resource_group.existing", group)))).existing
-    needs = replace(needs, existing=tuple(n for n in existing if n.check == "resource group"))
+    pins = ("subscription", {"id": SUBSCRIPTION, "tenant": needs.tenant_id})
+    rows = contract.of(load(configured(pins, ("resource_group.existing", group)))).existing
+    needs = replace(needs, existing=tuple(row for row in rows if row.check == "resource group"))
     assert "landing-zone does not exist" in problem(needs)
     put(group)
     assert results(needs)["resource group"].good

@@ -64,7 +64,13 @@ def declare_their_network(azure):
         "properties": {
             "addressSpace": {"addressPrefixes": ["10.9.0.0/16"]},
             "subnets": [
-                {"name": name, "properties": {"addressPrefix": prefix}}
+                {
+                    "name": name,
+                    "properties": {
+                        "addressPrefix": prefix,
+                        "privateLinkServiceNetworkPolicies": "Disabled",
+                    },
+                }
                 for name, prefix in SUBNETS.items()
             ],
         },

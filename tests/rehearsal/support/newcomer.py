@@ -63,6 +63,8 @@ class Newcomer:
         environment = {**self._deployment.command_environment, **variables}
         for name in LEFT_OUT:
             del environment[name]
+        # Variables of the make that runs the tests, such as ARGS, are not for these commands.
+        environment = {k: v for k, v in environment.items() if not k.startswith(("MAKE", "MFLAGS"))}
         path = f"{self._programs}{os.pathsep}{environment['PATH']}"
         ended = subprocess.run(
             ["bash", "-euo", "pipefail", "-v", "-c", block],

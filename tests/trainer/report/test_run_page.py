@@ -14,11 +14,13 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
+from common.program import load
 from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
+from trainer.leaves import TASKS
 from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
 from trainer.report.curves import plot_comparison, plot_run
@@ -243,6 +245,12 @@ def test_answers_on_classes_come_first_and_speed_last(run):
     assert ids[:4] == ["classes", "confusion", "mistakes", "trust"]
     assert ids[-2:] == ["environment", "speed"]
     assert page.index("Throughput") > page.index("Learning rate")
+
+
+@pytest.mark.parametrize("name", sorted(TASKS.keys() - {"classification"}))
+def test_the_report_of_each_other_task_begins_with_its_classes_too(run, name):
+    titles = [section.title for section in load(TASKS[name].report)(read_run(run))]
+    assert titles[:2] == ["How well each class is found", "The worst images"]
 
 
 def test_each_class_has_its_recall_precision_and_area(run):

@@ -141,7 +141,7 @@ def _detection(root: Path, count: int) -> None:
     files = Folder(root / "in")
     annotations = coco.read([root / "in/instances.json"], files)
     inputs = listed(annotations, PrepareDetectionOptions(), files.images_count)
-    _list(root, count, inputs)
+    _list(root, count, inputs, Naming("numbered"))
 
 
 def _table(root: Path, count: int) -> None:
@@ -149,9 +149,9 @@ def _table(root: Path, count: int) -> None:
     _list(root, count, table_inputs(root / "in", options))
 
 
-def _list(root: Path, count: int, inputs: Inputs) -> None:
+def _list(root: Path, count: int, inputs: Inputs, naming: Naming = Naming()) -> None:  # noqa: B008
     listing = Listing(root / "listing.sqlite")
-    listing.fill(inputs, 0, 0.1, group=inputs.group)
+    listing.fill(inputs, 0, 0.1, naming, inputs.group)
     assert sum(size.files for size in listing.split_sizes().values()) == count
     rejections = Rejections(listing.rejected(), count, WriteOptions())
     save_groups(root, listing.group_numbers(left_out=rejections.has))
@@ -212,7 +212,7 @@ def _prepare(root: Path, count: int) -> None:
 
 
 _STEPS: Final[dict[str, tuple[str, Callable[[Path, int], None]]]] = {
-    "detection": ("COCO: match files and two boxes each, list all", _detection),
+    "detection": ("COCO: match files and two boxes each, list with numbers", _detection),
     "names": ("number names, a quarter of rejected files", _names),
     "table": ("a table: match files, list with groups", _table),
     "rejected": ("list as many rejected files", _rejected),
