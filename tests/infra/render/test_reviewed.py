@@ -1,6 +1,6 @@
 """The record of inputs that rules hold stacks to is of stacks with every setting, and of no team.
 
-`tests/infra/policies` compares it with what the stacks declare.
+`tests/infra/policies` compares it with the resources that stacks declare.
 """
 
 import dataclasses
