@@ -1,6 +1,6 @@
-"""The record of inputs that rules hold stacks to covers every setting, and names no team.
+"""The record of inputs that rules hold stacks to is of stacks with every setting, and of no team.
 
-`tests/infra/policies` compares it with the resources that the stacks declare.
+`tests/infra/policies` compares it with the resources that stacks declare.
 """
 
 import dataclasses
