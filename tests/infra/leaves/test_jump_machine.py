@@ -12,9 +12,6 @@ from infra.catalog import roles
 from infra.catalog.network_rules import Surroundings
 from infra.extras.jump_machine import cloud_init, network_rules
 from infra.extras.jump_machine.security import (
-    BASTION_KIND as BASTION,
-)
-from infra.extras.jump_machine.security import (
     EXTENSION_KIND as EXTENSION,
 )
 from infra.extras.jump_machine.security import (
@@ -28,6 +25,7 @@ from infra.extras.jump_machine.security import (
 )
 from infra.outputs import from_dict
 from infra.resources import ASSIGNMENT, of_kind
+from infra.rules.network import BASTION
 from tests import ROOT
 from tests.infra.support.stacks import only, ran, rendered
 from tests.infra.support.variants import OPTIONS
