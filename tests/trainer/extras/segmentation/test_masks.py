@@ -125,7 +125,7 @@ def test_an_evaluation_sees_the_mask_of_the_central_square(tmp_path):
 @pytest.mark.parametrize(
     ("mask", "image", "fault"),
     [
-        (np.full([8, 8], 4, np.uint8), None, "no class"),
+        (np.full([8, 8], 4, np.uint8), None, "not a class"),
         (np.zeros([8, 8], np.uint8), np.zeros([8, 9, 3], np.uint8), "another size"),
     ],
 )
