@@ -6,7 +6,7 @@ from infra.catalog import role_conditions, roles
 from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
-from tests.infra.support.stacks import ran, rendered
+from tests.infra.support.stacks import nightly, ran, rendered
 from tests.infra.support.variants import ASSIGNING, GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
 PEOPLE = OPTIONS["people"]
@@ -152,7 +152,7 @@ def test_a_role_on_a_container_waits_until_the_container_exists():
         assert f"azure-native:{container}" in needed[one.key]
 
 
-@pytest.mark.parametrize("option", ASSIGNING)
+@pytest.mark.parametrize("option", nightly(ASSIGNING))
 def test_nobody_else_writes_training_data_in_any_stack(option):
     resources = rendered("dev", **OPTIONS[option])
     given = OPTIONS[option].get("storage.existing_data")

@@ -16,7 +16,7 @@ from infra.resources import (
     requirements,
     value_at,
 )
-from tests.infra.support.stacks import key, ran, rendered
+from tests.infra.support.stacks import key, nightly, ran, rendered
 from tests.infra.support.variants import (
     ASSIGNING,
     OPTIONS,
@@ -45,7 +45,7 @@ def account_operations(resources):
     return operations
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", nightly(OPTIONS))
 def test_what_a_resource_waits_for_is_declared_once_and_is_not_itself(option):
     resources = rendered("dev", **OPTIONS[option])
     known = set(requirements(resources))

@@ -18,7 +18,7 @@ from infra.resources import (
     requirements,
 )
 from infra.stack_config import PLACEHOLDERS
-from tests.infra.support.stacks import key, only, ran, rendered, settings_of
+from tests.infra.support.stacks import key, nightly, only, ran, rendered, settings_of
 from tests.infra.support.variants import (
     KEYS,
     LOGS,
@@ -44,7 +44,7 @@ def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_the
     assert only(resources, STORAGE).name == "storage-default"
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", nightly(SIZES))
 def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     cluster = only(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size

@@ -1,7 +1,11 @@
 """The project's stacks, each rendered once in a run of the tests."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
+
+import pytest
 
 from infra.render.render import run
 from infra.resources import of_kind
@@ -45,3 +49,13 @@ def _run(stack, overrides):
 
 def _dotted(overrides):
     return {key.replace("__", "."): value for key, value in overrides.items()}
+
+
+def nightly(names: Iterable[str], every: int = 6) -> list[Any]:
+    """Return names as parameters of a test that renders a stack for each: the first and each n-th,
+    and the others marked `long`, as the rules are held to all options in any case.
+    """
+    return [
+        name if number % every == 0 else pytest.param(name, marks=pytest.mark.long)
+        for number, name in enumerate(names)
+    ]

@@ -55,7 +55,7 @@ def saved(live, run):
     return max((int(match[1]) for match in found if match), default=0)
 
 
-@pytest.mark.slow
+@pytest.mark.rehearse_all
 def test_a_run_that_uses_up_its_budget_and_loses_its_nodes_ends_with_the_same_weights(
     live, outputs, tmp_path, capsys, monkeypatch
 ):
