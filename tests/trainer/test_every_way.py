@@ -67,7 +67,6 @@ PAIRS = [
 ALWAYS = {
     ("own builder, with dropout", "sharded"),
     ("segmentation", "averages"),
-    ("detection, in two micro-batches", "virtual ranks"),
     ("multi-label, in float16", "plain"),
 }
 

@@ -268,7 +268,7 @@ class Written(NcclLog):
         return read_log(self._text)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):

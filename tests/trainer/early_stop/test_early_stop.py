@@ -81,7 +81,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_ends_early_with_its_best_weights_however_often_it_was_interrupted(workplace):
     def train(name, *args, stop_at=None):
         words = ["train", *TINY, *OPTIONS, "--name", name, *args]

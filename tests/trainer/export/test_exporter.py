@@ -209,7 +209,7 @@ print(keras.__version__)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_keras_3_calls_both_signatures_as_a_layer(exported, tmp_path):
     (tmp_path / "keras3.py").write_text(KERAS_3)
     done = subprocess.run(

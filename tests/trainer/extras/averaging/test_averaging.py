@@ -133,7 +133,7 @@ LOCAL = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_is_saved_and_evaluated_after_averages_and_continues_to_the_bit(workplace):
     def train(*args, **options):
         return fork_trainer("train", *LOCAL, *args, cwd=workplace, **options)

@@ -269,7 +269,7 @@ def test_two_ranks_of_two_stages_train_as_two_ranks_of_one(compression):
         assert np.array_equal(a, b)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(workplace):
     options = [*TINY, "--epochs", "1", "--optimizer.accumulation", "2"]
 
