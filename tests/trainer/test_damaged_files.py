@@ -242,6 +242,7 @@ TAKING_PATHS = {
 
 
 @pytest.mark.parametrize("name", TAKING_PATHS)
+@pytest.mark.long
 def test_a_path_that_is_something_else_is_named(place, command, name):
     make_bad_paths(place)
     for path in BAD_PATHS:

@@ -21,6 +21,7 @@ def outcomes():
     return mutations.hold(rendered(stack, **overrides), settings_of(stack, **overrides))
 
 
+@pytest.mark.long
 def test_what_no_rule_catches_is_listed_with_its_reason(outcomes):
     assert [one.text for one in outcomes if one.rule is None and one.reason is None] == []
 
@@ -57,6 +58,7 @@ def harm_in(option, kinds=()):
     return [one.text for one in found if one.rule is None and one.reason is None]
 
 
+@pytest.mark.long
 def test_the_table_in_the_documents_is_the_runs(outcomes):
     page = (ROOT / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
     on_page = page.split("<!-- mutations -->\n")[1].split("<!-- end -->")[0]

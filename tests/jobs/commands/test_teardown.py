@@ -318,6 +318,7 @@ def test_what_others_have_put_into_the_own_group_goes_only_if_it_is_named(stack,
     assert stack.tear_down(replace(YES, also=("by-hand",))) == 0
 
 
+@pytest.mark.long
 def test_the_workspaces_diagnostic_settings_are_deleted_before_it(stack):
     setting = f"{stack.live.workspace}/providers/Microsoft.Insights/diagnosticSettings/diag"
     stack.live.azure.put(setting, "2021-05-01-preview", {"properties": {"logs": []}})

@@ -40,6 +40,7 @@ def ask(address, path):
         return json.loads(answer.read())
 
 
+@pytest.mark.long
 def test_curves_of_all_attempts_are_served_and_grow(live, tmp_path):
     job = begin(live, "curves", "exit 6")
     wait_for(lambda: status(live, job) == "Failed")

@@ -24,7 +24,7 @@ from tests.jobs.support.tiny import (
 pytestmark = pytest.mark.usefixtures("outputs")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys, monkeypatch, tmp_path):
     go, told = tmp_path / "go", threading.Event()
     note = Console.note

@@ -188,6 +188,7 @@ def test_what_a_crash_may_lose_of_what_was_not_synced_is_never_missed(tmp_path):
     assert states > 500
 
 
+@pytest.mark.long
 def test_where_syncs_mean_nothing_the_one_before_is_there_if_two_are_kept(tmp_path):
     start, journal = journal_of(tmp_path)
     for end in range(len(journal) + 1):
@@ -195,6 +196,7 @@ def test_where_syncs_mean_nothing_the_one_before_is_there_if_two_are_kept(tmp_pa
             check(tmp_path, files, {300, 400})
 
 
+@pytest.mark.long
 def test_whatever_a_crash_leaves_the_next_attempt_saves(tmp_path):
     start, journal = journal_of(tmp_path)
     for end in range(len(journal) + 1):

@@ -66,7 +66,7 @@ def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, po
 
 
 @pytest.mark.parametrize("on_corrupt", ["fail", "skip"])
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_augmented_batches_depend_on_positions_alone(tmp_path, ranks, on_corrupt):
     chosen = {"rand_augment": 9, "colour_jitter": 0.4, "erase": 0.5, "mixup": 0.2, "cutmix": 1.0}
     config = replace(CONFIG, on_corrupt=on_corrupt, **chosen)

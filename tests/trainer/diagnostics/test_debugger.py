@@ -23,7 +23,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_ranks_wait_until_a_debugger_attaches_and_continues(workplace):
     folder = Path(pytest.importorskip("debugpy").__file__).parents[1]
     port, path = free_port(), f"{ROOT}:{folder}"

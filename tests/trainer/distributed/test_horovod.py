@@ -115,8 +115,8 @@ def test_two_host_names_train_together_each_with_local_rank_zero(digits_folder):
     check_two_hosts(run_world(scenarios.take_steps, 2, config, 5, overrides=TWO_HOSTS))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not can_make_namespaces(), reason="this user may not make network namespaces")
+@pytest.mark.long
 def test_two_network_namespaces_train_together(digits_folder, two_namespaces):
     across = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.77.13.1", "HOROVOD_GLOO_IFACE": "eth0"}
     results = run_world(

@@ -282,7 +282,7 @@ def test_second_interrupt_leaves_at_once():
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_state_is_saved_when_the_terminal_and_the_launcher_are_gone(workplace):
     # The run's console is a terminal of its own, which is then taken away, as by a lost connection.
     ours, theirs = os.openpty()

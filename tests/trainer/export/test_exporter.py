@@ -283,7 +283,7 @@ def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(exported, tm
     assert np.array_equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digits_folder, tmp_path):
     config = tiny_config(str(digits_folder), name="mixed")
     mixed = replace(config, compute=replace(config.compute, precision="mixed_float16"))

@@ -87,7 +87,13 @@ def test_a_file_that_is_none_of_these_is_refused(tmp_path, name):
 
 # As the published files: the application as it is, its preprocessing and numbered names included.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["EfficientNetB0", "MobileNetV2", "Xception"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MobileNetV2",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("EfficientNetB0", "Xception")),
+    ],
+)
 def test_a_file_of_keras_gives_an_application_its_weights(tmp_path, name):
     size = 96
     keras.utils.set_random_seed(5)
@@ -133,7 +139,7 @@ model.save("weights.h5")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_file_of_keras_3_in_the_format_of_keras_2_is_read(tmp_path):
     command = [sys.executable, "-c", KERAS_3]
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}

@@ -39,7 +39,10 @@ HALVES = ("convnext", "vit", "senet", "wide_resnet")
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [*((name, "float32") for name in PUBLISHED), *((name, "mixed_float16") for name in HALVES)],
+    [
+        *((name, "float32") for name in PUBLISHED),
+        *(pytest.param(name, "mixed_float16", marks=pytest.mark.long) for name in HALVES),
+    ],
 )
 def test_a_published_network_as_people_write_it_can_be_trained(name, precision):
     config = ModelConfig(builder=f"{PUBLISHED[name].__module__}:{name}", image_size=32)

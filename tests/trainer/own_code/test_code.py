@@ -250,7 +250,7 @@ def test_the_digest_is_of_connections():
 # 5. A run that is stopped and continued.
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_whose_builder_changed_ends_with_the_bits_of_one_whose_did_not(workplace):
     source = Source(workplace)
     options = [*TINY, "--model.builder", source.builder, "--evaluation.every-epochs", "0"]

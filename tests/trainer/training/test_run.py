@@ -83,6 +83,7 @@ WITH_THE_RESULT = [
 """Functions of the phases that an attempt completes, because nothing else is left to do."""
 
 
+@pytest.mark.long
 def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_same_bits(workplace):
     options = ["--epochs", "1", "--evaluation.every-epochs", "1", "--calibration.temperature"]
     options += ["True", "--export", "True", "--log.report", "True", "--ranks", "1"]

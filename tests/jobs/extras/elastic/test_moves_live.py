@@ -84,6 +84,7 @@ def test_a_run_asks_for_fewer_nodes_and_later_for_all_again(live, outputs, gpu, 
     assert "\nfewer: gpu:2: gpu:2 is tried after" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_passes_move_a_run_that_nobody_follows_and_keep_what_a_user_has_pinned(
     live, gpu, capsys, monkeypatch
 ):

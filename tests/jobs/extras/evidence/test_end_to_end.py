@@ -24,6 +24,7 @@ TINY = (
 )
 
 
+@pytest.mark.long
 def test_a_run_is_deployed_as_it_was_stated_and_not_with_one_byte_edited(live, tmp_path, capsys):
     write_keys(tmp_path)
     done = subprocess.run(

@@ -172,6 +172,7 @@ def test_only_a_running_training_is_asked(live, outputs, capsys, command):
     assert "is a job of kind check, which does not train" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_paused_job_says_how_to_attach_to_its_rank(live, outputs, capsys, monkeypatch):
     make, waiting = from_options.make_spec, "echo ${{outputs.run}}; sleep 600"
     monkeypatch.setattr(

@@ -192,6 +192,7 @@ def test_trials_are_submitted_once_as_runs_that_are_supervised(live, capsys, mon
 
 
 @pytest.mark.usefixtures("outputs")
+@pytest.mark.long
 def test_a_trial_whose_nodes_are_taken_is_continued_and_the_others_are_left(
     live, capsys, monkeypatch
 ):

@@ -83,6 +83,7 @@ def test_a_motion_moves_pixels_as_pillow_does(number, linear, shift, size):
     assert (found == np.asarray(wanted)).all(-1).mean() > 0.97
 
 
+@pytest.mark.long
 def test_an_image_meets_all_operations_in_turn():
     pixels, one = tf.constant(picture()), source(rand_augment=10)
     graph = tf.function(lambda position: augmented(pixels, one, position))

@@ -63,6 +63,7 @@ def test_a_split_without_hashes_has_no_pairs():
     assert matches(some, none, 4) == matches(none, some, 4) == matches(none, none, 4) == []
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_images(monkeypatch):
     monkeypatch.setattr(search, "_ROWS", 250)
     monkeypatch.setattr(search, "_PAIRS", 500)

@@ -285,6 +285,7 @@ def outcomes(script, export, tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 def test_images_of_every_depth_have_the_pixels_of_their_records_or_are_refused(outcomes):
     for depth, ways in outcomes.items():
         needed = {name: ways[name] for name in WAYS[2:-1]}

@@ -202,6 +202,7 @@ def test_a_killed_process_is_told_and_the_same_command_continues(folder, undistu
     assert content(folder / "killed") == undisturbed
 
 
+@pytest.mark.long
 def test_a_second_command_is_refused_while_the_first_writes(folder, undisturbed):
     attempt = Attempt(folder, "twice", 2)
     assert attempt.wait_for_shards(1)

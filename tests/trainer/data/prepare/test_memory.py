@@ -137,7 +137,17 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(
+            form,
+            id=form.__name__,
+            marks=[] if form in {folder, boxes_of_coco} else pytest.mark.long,
+        )
+        for form in FORMS
+    ],
+)
 def test_further_images_need_no_memory(tmp_path, monkeypatch, form):
     # Parts of files that are read at once, which are larger than these files.
     monkeypatch.setattr(coco_json, "_PART", 4096)

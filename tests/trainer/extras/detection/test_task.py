@@ -98,6 +98,7 @@ def state(path, model):
     return path
 
 
+@pytest.mark.long
 def test_it_is_tuned_from_a_classification_and_from_a_detection_of_other_classes(tmp_path):
     config = replace(SMALL, image_size=32)
     body = build_model(replace(config, network="resnet"), 7, seed=5)
@@ -246,7 +247,7 @@ def test_the_exported_model_returns_objects_of_whole_images_and_takes_thresholds
     assert empty["boxes"].shape == [0, MOST, 4]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_predict_draws_boxes_and_score_writes_them(exported, tmp_path, capsys):
     folder, _ = exported
     facts = {"task": "detection", "class_names": NAMES, "top": 3, "run": "a", "step": 1}
@@ -270,7 +271,7 @@ def test_predict_draws_boxes_and_score_writes_them(exported, tmp_path, capsys):
     assert [one["class_name"] for one in scored] == [one["class_name"] for one in told]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_onnx_suppresses_as_the_saved_model_does(exported, tmp_path):
     import onnxruntime
 

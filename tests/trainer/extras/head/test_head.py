@@ -93,7 +93,7 @@ def assert_close(found: Tensors, wanted: Tensors, tolerance: float = 1e-5) -> No
 @pytest.mark.parametrize(
     ("kind", "ranks", "head_groups"),
     [
-        ("momentum", 4, 2),
+        pytest.param("momentum", 4, 2, marks=pytest.mark.long),
         pytest.param("lars", 4, 2, marks=pytest.mark.long),
         ("adamw", 2, 2),
         pytest.param("accumulation", 4, 2, marks=pytest.mark.long),
@@ -197,10 +197,8 @@ def cases() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ranks", "head_groups"), [(4, 2), pytest.param(6, 3, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("ranks", "head_groups"), [(4, 2), (6, 3)])
 def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_groups):
     found = run_world(head_scenarios.losses_and_predictions, ranks, head_groups, cases())
     for number, (wanted, of_ranks) in enumerate(
@@ -253,7 +251,7 @@ def test_a_checkpoint_restores_the_bits_of_every_part(folder):
     assert final_state(runs / "straight") == final_state(runs / "in-two-legs")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stopped_run_ends_with_the_bits_of_an_undisturbed_one_and_is_exported(workplace):
     def run(name: str, stop_at: Any = None) -> list[tuple[int, str, str]]:
         args = ["train", *TINY, "--name", name, "--max-steps", "20", "--head.groups", "2"]

@@ -334,7 +334,7 @@ def test_a_token_is_renewed_in_the_last_quarter_of_its_life(age, refused, used, 
     assert signed == f"Bearer {old if used == 'old' else 'renewed'}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_training_of_two_ranks_is_sent_once(server, workplace):
     env = {"MLFLOW_TRACKING_URI": server.url, "MLFLOW_RUN_ID": "job-r1"}
     args = ("train", *TINY, "--name", "first", "--max-steps", "20")

@@ -170,7 +170,7 @@ def test_a_list_is_of_labels_only_if_no_other_column_is(tmp_path):
     assert chosen(column="captions", kind=TEXTS).label == "image_id"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_names_ends_with_the_bits_of_one_on_their_numbers(tmp_path, abc):
     """By two ranks, on 40 images of which some have no class and some have all."""
     lists = [[n for n in range(3) if number >> n & 1] for number in range(40)]

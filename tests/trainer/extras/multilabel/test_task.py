@@ -137,6 +137,7 @@ def test_no_image_is_kept_if_none_is_wanted(tmp_path, predictions):
     assert not (tmp_path / "mistakes").exists()
 
 
+@pytest.mark.long
 def test_an_exported_model_answers_for_each_class_by_itself_also_as_onnx(tmp_path):
     config = ModelConfig(network="resnet", depth=18, width=4, stem="3x3", image_size=16)
     model = build_model(config, 3, task="multilabel")

@@ -229,7 +229,7 @@ def test_nulls_of_columns_that_are_not_read_do_no_harm(tmp_path):
     assert manifest.splits["train"].class_counts == (10, 10, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_described_from_the_command_line_are_trained_on_and_resumed_to_the_bit(
     noise, tmp_path, monkeypatch, capsys
 ):

@@ -125,10 +125,9 @@ def test_a_network_that_cannot_be_divided_is_refused(builder, stages, told):
     "name",
     [
         "dropout",
-        pytest.param("resnet", marks=pytest.mark.slow),
         *(
             pytest.param(name, marks=pytest.mark.long)
-            for name in ("unet", "nested", "subclassed", "EfficientNetB0")
+            for name in ("resnet", "unet", "nested", "subclassed", "EfficientNetB0")
         ),
     ],
 )

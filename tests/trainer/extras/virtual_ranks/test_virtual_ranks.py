@@ -129,8 +129,8 @@ def train(workplace, ranks, *args, small=True):
     return ended.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("augmented", [(), pytest.param(AUGMENTED, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("augmented", [(), AUGMENTED])
 def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(workplace, augmented):
     train(workplace, 2, "--name", "whole", *augmented)
     for ranks, steps in ((4, "7"), (1, "31"), (2, "90")):

@@ -112,6 +112,7 @@ def test_a_head_for_other_classes_keeps_its_own_weights(tmp_path):
     assert "keeps its own" in load_initial_weights(model, written(tmp_path, without))
 
 
+@pytest.mark.long
 def test_variants_and_other_depths_are_refused_by_the_tensor_that_differs(tmp_path):
     state = state_dict(18)
     attention = state | {"layer1.0.se.conv_reduce.weight": np.zeros((1, 4, 1, 1), np.float32)}
