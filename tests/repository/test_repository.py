@@ -341,7 +341,7 @@ def test_a_target_whose_tests_are_all_skipped_fails(pytester, skipped, status):
 
 def test_every_target_for_tests_that_may_be_skipped_must_run_one():
     text = (ROOT / "tools" / "Makefile").read_text()
-    recipes = re.findall(r"-m pytest (.* (?:-m "?\w|\S*chaos).*)", text)
+    recipes = re.findall(r'-m pytest (.* (?:-m "?\w|\S*chaos).*)', text)
     chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
     assert len(chosen) == 8
     assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)

@@ -121,7 +121,11 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
 """Environment variables of this project: the program that reads each, and its effect."""
 
 FILES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "config.json": ("at the start", "config", "The resolved configuration, and the machine."),
+    "config.json": (
+        "at the start",
+        "config",
+        "The resolved configuration, with the software and the machine.",
+    ),
     "metrics.jsonl": ("during the run", "metrics", "One JSON object per line, in order of steps."),
     "result.json": ("at the end, last", "result", "Metrics of the final weights, times, ranks."),
     "report.html": ("at each end of an attempt", "", "The report, a single file."),
@@ -130,11 +134,8 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
     "export/saved_model/": ("at the end", "", "The model, as a TensorFlow SavedModel."),
     "predictions.csv": ("at the end", "", "A line for each held-out example."),
     "mistakes/": ("at the end", "", "Thumbnails of the most confident mistakes."),
-    "classes.csv, overlays/": (
-        "at the end",
-        "",
-        "Of tasks with a class for each pixel, instead of `mistakes/`.",
-    ),
+    "overlays/": ("at the end", "", "Of segmentation and detection, instead of `mistakes/`."),
+    "classes.csv": ("at the end", "", "A line for each class."),
     "code/": ("at the start", "", "The code of an own network."),
     "evaluations/": (
         "by `evaluate`",

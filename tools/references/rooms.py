@@ -43,7 +43,7 @@ def _about(module: Path) -> str:
     text = module.read_text(encoding="utf-8") if module.is_file() else ""
     docstring = ast.get_docstring(ast.parse(text)) or ""
     paragraph = docstring.split("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<!et al)(?<=\.) (?=[A-Z])", paragraph)[0]
+    return re.split(r"(?<!et al\.)(?<=\.) (?=[A-Z])", paragraph)[0]
 
 
 def main(args: Sequence[str]) -> None:

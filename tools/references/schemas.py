@@ -326,7 +326,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "classes": _texts("Class names in the order of labels."),
                 "mean": _MEAN,
                 "deviation": _DEVIATION,
-                "splits": _of("object", "`train` and `validation`.", additionalProperties=_SPLIT),
+                "splits": _of(
+                    "object",
+                    "`train`, `validation` and, if there is one, `test`.",
+                    additionalProperties=_SPLIT,
+                ),
                 "origin": _of("object", "The command that wrote it, and its changes to images."),
                 "first_label": _whole("Label of the first class in the records."),
             },

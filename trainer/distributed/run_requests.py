@@ -289,8 +289,8 @@ def show_stacks(
 
 @dataclass(frozen=True)
 class StacksOptions:
-    """Print the Python stacks of all ranks of a run that trains on this machine, and the tensors
-    that each rank waits for. The run continues.
+    """Print the Python stacks of all ranks of a run that trains on this machine, and whether each
+    rank waits for data or for other ranks. The run continues.
     """
 
     run: Annotated[str, Positional("[RUN]")] = "runs/latest"

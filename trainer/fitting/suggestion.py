@@ -90,7 +90,7 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
     Args:
         facts: Sizes and number of the training images.
         folder: Folder of the data set.
-        task: Name of the task.
+        task: The task.
     """
     suggestion = task.suggestion
     if suggestion.finetune:

@@ -31,7 +31,7 @@ class ScoreOptions:
     """Format of the files."""
 
     images_per_file: Annotated[int, Positive] = 1000
-    """Images in one file, and the most that an interruption can cost."""
+    """Images in one file, and the most that an interruption can cost each process."""
 
     part: Annotated[int | None, NotNegative] = None
     """Part of the files to write, from 0, if several machines share them; see --parts. None is the

@@ -381,7 +381,7 @@ class Attempt:
 
     def _roll_back_or_stop(self, step: int) -> int:
         """Restore the newest checkpoint, and continue with the images after those of the bad step;
-        end the run if its options ask for that, or there is no checkpoint.
+        end the run if its options ask for that, or there is no checkpoint or no roll-back left.
 
         Returns:
             The step of that checkpoint.

@@ -11,7 +11,7 @@ LEAF: Final = Leaf(
         JobCommand(
             "stacks",
             _GROUP,
-            "print where the ranks of a running job are, and the tensors that they wait for",
+            "print where the ranks of a running job are, and which wait for data or for others",
             "jobs.extras.inspection.stacks:run",
             "jobs.extras.inspection.stacks:StacksOptions",
             data=True,

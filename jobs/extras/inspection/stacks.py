@@ -15,9 +15,10 @@ from trainer.distributed.run_requests import RankState, show_stacks, stuck_text
 
 @dataclass(frozen=True)
 class StacksOptions:
-    """Print the Python stacks of all ranks of a running job, and the tensors that each rank waits
-    for. The training continues. NAME is the key of a run, which stands for its newest job, or the
-    name of a job. The ranks are asked, and answer, through the run's folder in blob storage.
+    """Print the Python stacks of all ranks of a running job, and whether each rank waits for data
+    or for other ranks. The run continues. NAME is the key of a run, which stands for its newest
+    job, or the name of a job. The ranks are asked, and answer, through the run's folder in blob
+    storage.
     """
 
     name: Annotated[str, Positional("NAME"), SHOWN] = ""

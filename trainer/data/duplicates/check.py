@@ -196,6 +196,9 @@ def tell(folder: Path, manifest: Manifest, rows: Iterable[Row]) -> tuple[int, li
                 first.append(row)
             yield row
 
+    # The file is open during the search, so that a search that was killed has left a part of it.
+    for partial in folder.glob(f".{FILE}-*.partial"):
+        partial.unlink(missing_ok=True)
     write_table(folder / FILE, COLUMNS, counted(), errors="surrogateescape")
     held_out = held_out_images(manifest)
     if not count:

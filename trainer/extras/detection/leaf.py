@@ -24,7 +24,7 @@ EXTRA: Final = 8
 
 @dataclass(frozen=True)
 class DetectionOptions:
-    """The columns that a run that detects objects takes from its records."""
+    """The most objects of a record that a run which detects objects accepts."""
 
     boxes: Annotated[int, Bounds(at_least=1, at_most=1000)] = 100
     """Most boxes of an image; a record with more is an error. Each takes memory in every image of a

@@ -49,6 +49,6 @@ def _about(_: Sequence[Row], classes: Sequence[Row], curves: Sequence[Row]) -> l
         series,
         scale=Scale(percent=True, from_zero=True),
         from_zero=True,
-        summary="precision falls as recall rises; the table at its side has its means",
+        summary="precision falls as recall rises; the table next to it has its means",
     )
     return [Columns([*([Plots([drawn])] if drawn else []), table])]

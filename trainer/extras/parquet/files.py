@@ -107,10 +107,15 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     if column in layout.targets:
         return Columns(found_image, column, layout.images[found_image], *layout.targets[column])
     others = [name for name in layout.images if name != found_image]
-    if not label and others and not layout.labels:
+    masks = [name for name in others if _MASKS.search(name)]
+    named = {name for name, of in layout.features.items() if of.get("_type") == "ClassLabel"}
+    named |= {*_LABELS} & layout.types.keys()
+    # A column of integers, such as one of ids, is no reason to take masks for further images.
+    if not label and not named and (masks or (others and not layout.labels)):
         raise UnfitFileError(
-            f"has no column of labels, but another one of images, {others[0]!r}; if these are"
-            f" masks, {OTHER_COMMANDS[MASK]}"
+            f"has no column of labels, but another one of images, {(masks or others)[0]!r}; if"
+            f" these are masks, {OTHER_COMMANDS[MASK]}; otherwise name the labels with"
+            " --label-column"
         )
     found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", _LABELS)
     return Columns(found_image, found_label, layout.images[found_image])

@@ -38,6 +38,16 @@ def listed(output):
 PAIRS = [("cat/1.jpg", "cat", "cat/2.jpg", "cat"), ("cat/2.jpg", "cat", "dog/4.jpg", "dog")]
 
 
+def test_a_search_that_was_killed_leaves_no_file_behind_the_next_one(folder, tmp_path):
+    output = tmp_path / "set"
+    prepare(folder, output, near_duplicates="off")
+    left = output / ".near-duplicates.csv-1.partial"
+    left.touch()
+    assert main(["near-duplicates", str(output)]) == 0
+    assert not left.exists()
+    assert listed(output) == PAIRS
+
+
 def test_pairs_are_reported_and_nothing_is_removed(folder, tmp_path, capsys):
     with_report = prepare(folder, tmp_path / "one", near_duplicates="report")
     assert "2 of 6 held-out images (33.3%) are nearly in the training split as well, 1 of them" in (

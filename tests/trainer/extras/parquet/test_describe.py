@@ -206,6 +206,26 @@ def test_columns_that_are_ambiguous_must_be_named(tmp_path):
     refused(tmp_path, "which column is the label is not clear; name it with --label-column")
 
 
+@pytest.mark.parametrize("numbers", [("image_id",), ("width", "height"), ()])
+def test_images_and_masks_without_a_class_are_refused_whatever_numbers_they_have(tmp_path, numbers):
+    encoded = [record.encoded for record in pictures(9)]
+    columns = {"image": encoded, "mask": encoded, **dict.fromkeys(numbers, range(9))}
+    put(tmp_path, pa.table(columns))
+    words = r"no column of labels, but another one of images, 'mask'.*prepare segmentation"
+    refused(tmp_path, words, image_column="image")
+    put(tmp_path, pa.table(columns | {"grade": range(9)}))
+    asked = PrepareParquetOptions(input=str(tmp_path), image_column="image", label_column="grade")
+    prepare_parquet(asked, "")
+
+
+def test_a_column_of_labels_is_named_though_there_are_further_images(tmp_path):
+    records = pictures(9)
+    encoded = [record.encoded for record in records]
+    texts = [float(record.label) for record in records]
+    put(tmp_path, pa.table({"image": encoded, "thumb": encoded, "label": texts}))
+    refused(tmp_path, "column 'label' is of the type double", image_column="image")
+
+
 def test_labels_that_are_no_integers_are_told_at_once(tmp_path):
     records = pictures(9)
     encoded = [record.encoded for record in records]

@@ -135,8 +135,10 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
                 break
             _add(record, scanned, f"{Path(task.file).name}, {where}")
             if len(scanned.labels) > MAX_CLASSES:
-                fault = f"has one of more than {MAX_CLASSES:,} labels, too many to be classes"
-                break
+                raise DataError(
+                    f"{task.path}, {where or records.where}: has one of more than"
+                    f" {MAX_CLASSES:,} labels, too many to be classes"
+                )
             advance(1)
             where = ""
     except BrokenRecordError as error:
