@@ -14,6 +14,7 @@ from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedFile, Rejections
 from trainer.data.tables import reader
+from trainer.data.tables.leaks import Column, identifying, shared_folders, shared_values
 from trainer.data.tables.options import PrepareTableOptions
 from trainer.data.tables.prepare import table_inputs
 from trainer.errors import DataError
@@ -206,6 +207,21 @@ def test_further_wrong_rows_of_a_table_need_no_memory(tmp_path, monkeypatch):
             table_inputs(tmp_path, options)
 
     assert bytes_per_file(read) < MOST_BYTES / 5
+
+
+def test_further_groups_that_look_like_patients_need_no_memory():
+    def files(count):
+        return ((("train", "test")[n % 3 == 0], f"{n // 2:09}/a/{n}") for n in range(count))
+
+    def look(count):
+        column = Column("patient", lambda path: path[:9])
+        assert identifying(column.name, (column.value(path) for _, path in files(count)))
+        both = f"hold 2 images each, and {-(-count // 3):,} of {-(-count // 3):,} held-out"
+        assert both in shared_folders(files(count), 0, divided=False)
+        (warning,) = shared_values(files(count), [column])
+        assert both in warning
+
+    assert bytes_per_file(look) < MOST_BYTES / 5
 
 
 def test_a_folder_of_very_many_files_is_listed_without_sorting_them(tmp_path, monkeypatch):
