@@ -221,8 +221,8 @@ def _finish(
     }
     remove_partials(output / SUMMARY, machine)
     write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
-    print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
-    if unreadable == summary["images"]:
+    print(f"{output}: {plural(done['images'], 'image')} in {plural(len(units), 'file')}")
+    if unreadable == done["images"]:
         raise DataError(
             f"{output}: none of {plural(unreadable, 'image')} could be scored, the first because:"
             f" {_first_error(units[0].path)}; the files of scores have the others in their column"
