@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,9 @@ SUFFIXES: Final = (
 """Suffixes of the images in a folder, in upper or lower case: those of the formats that are
 accepted. A file given by name may have any."""
 
+_EXAMPLES: Final = 3
+"""Most entries that a note names."""
+
 
 @dataclass
 class ImageFiles:
@@ -25,24 +29,66 @@ class ImageFiles:
     paths: list[Path] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of files by suffix; without hidden files, which file managers leave behind."""
-    no_files: list[Path] = field(default_factory=list)
-    """Entries of a folder with the name of an image that are not files, such as broken links."""
+    no_files: int = 0
+    """Number of entries with the name of an image that are not files, such as broken links."""
+    examples: list[Path] = field(default_factory=list)
+    """The first of these in each folder."""
 
     @property
     def note(self) -> str:
         """A sentence on the files that were left out; empty if all were read."""
         notes = []
         if self.left_out:
-            common = self.left_out.most_common()
+            # Those of equal number by suffix: files come in the order of the file system.
+            common = sorted(self.left_out.items(), key=lambda item: (-item[1], item[0]))
             counts = ", ".join(f"{n:,} {suffix or 'without suffix'}" for suffix, n in common)
             files = plural(self.left_out.total(), "file")
             notes.append(f"left out {files} whose suffix is not that of an image: {counts}")
         if self.no_files:
-            shown = ", ".join(str(path) for path in self.no_files[:3])
-            more = ", ..." * (len(self.no_files) > 3)
-            count = f"{len(self.no_files):,}"
-            notes.append(f"left out {count} broken links, pipes or devices: {shown}{more}")
+            shown = ", ".join(str(path) for path in self.examples[:_EXAMPLES])
+            more = ", ..." * (self.no_files > _EXAMPLES)
+            notes.append(
+                f"left out {self.no_files:,} broken links, pipes or devices: {shown}{more}"
+            )
         return "; ".join(notes)
+
+    def below(self, folder: Path, error: type[UserError]) -> Iterator[Path]:
+        """Yield all images below a folder, in any order, and count the files that are left out.
+
+        Memory does not grow with the images.
+
+        Args:
+            folder: Folder to search.
+            error: Error to raise.
+
+        Raises:
+            UserError: There are no images.
+        """
+        empty, examples = True, list[Path]()
+        for path in _below(folder):
+            suffix = path.suffix.lower()
+            if path.is_file():
+                if suffix in SUFFIXES:
+                    empty = False
+                    yield path
+                elif not path.name.startswith("."):
+                    self.left_out[suffix] += 1
+            elif suffix in SUFFIXES and not path.is_dir():
+                self.no_files += 1
+                examples = sorted([*examples, path])[:_EXAMPLES]
+        self.examples += examples
+        if empty:
+            raise error(f"{folder}: has no images ({', '.join(SUFFIXES)}) in it or below")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield all entries below a folder, without those of folders that this user may not list."""
+    with suppress(PermissionError), os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            yield path
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(path)
 
 
 def find_images(names: Iterable[str], error: type[UserError] = UserError) -> ImageFiles:
@@ -63,22 +109,7 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
                 raise error(f"{path}: is a pipe or a device, not a file; name a file or a folder")
             listing.paths.append(path)
             continue
-        everything = sorted(path.rglob("*"))
-        files = [file for file in everything if file.is_file()]
-        listing.no_files += [
-            file
-            for file in everything
-            if file.suffix.lower() in SUFFIXES and not file.is_file() and not file.is_dir()
-        ]
-        images = [file for file in files if file.suffix.lower() in SUFFIXES]
-        if not images:
-            raise error(f"{path}: has no images ({', '.join(SUFFIXES)}) in it or below")
-        listing.paths += images
-        listing.left_out.update(
-            file.suffix.lower()
-            for file in files
-            if file.suffix.lower() not in SUFFIXES and not file.name.startswith(".")
-        )
+        listing.paths += sorted(listing.below(path, error))
     return listing
 
 

@@ -12,6 +12,8 @@ import json
 import os
 import re
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +33,8 @@ from trainer.scoring.listing import (
     Machine,
     begun_otherwise,
     list_images,
+    read_images,
     remove_partials,
-    shown_names,
     this_machine,
     wait_for,
 )
@@ -75,25 +77,27 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     facts = _read_facts(saved_model)
     source, output = Path(options.input), Path(options.output)
     _check_output(output)
-    images = list_images(source, output, machine, naming)
-    shown = shown_names(images, naming)
-    identity = _identity(options, saved_model, shown)
-    names, shown_as, size = tuple(images), tuple(shown), options.images_per_file
     task = TASKS[facts.get("task", "classification")]
     top = facts["top"] if task.answers.tabular else 0
-    units = [
-        Unit(saved_model, source, output, options.format, identity, number,
-             names[begin : begin + size], top,
-             shown_as[begin : begin + size] if naming.changes else ())
-        for number, begin in enumerate(range(0, len(names), size))
-    ]  # fmt: skip
-    mine = units[machine.part :: machine.parts]
-    with interruptible(lambda: plural(_count_done(mine), "file")):
+    mine: list[Unit] = []
+    with (
+        interruptible(lambda: plural(_count_done(mine), "file")),
+        tempfile.TemporaryDirectory(prefix="score-") as scratch,
+    ):
+        listing, size = Path(scratch) / "listing.sqlite", options.images_per_file
+        images = list_images(source, output, machine, naming, listing)
+        identity = _identity(options, saved_model, listing)
+        units = [
+            Unit(saved_model, source, output, options.format, identity, number, listing, begin,
+                 min(begin + size, images), top)
+            for number, begin in enumerate(range(0, images, size))
+        ]  # fmt: skip
+        mine += units[machine.part :: machine.parts]
         missing = [unit for unit in mine if not _is_done(unit)]
         if 0 < len(missing) < len(mine):
             done = len(mine) - len(missing)
             print(f"{output}: continuing, {done:,} of {plural(len(mine), 'file')} finished")
-        count = sum(len(unit.images) for unit in missing)
+        count = sum(unit.end - unit.begin for unit in missing)
         with work_through(score_unit, missing, count, "scoring", options.processes) as results:
             for _ in results:
                 pass
@@ -148,7 +152,7 @@ def _check_output(output: Path) -> None:
         raise DataError(f"{output}: contains {strange[0]}, not scores; choose another --output")
 
 
-def _identity(options: ScoreOptions, saved_model: Path, images: Mapping[str, int]) -> str:
+def _identity(options: ScoreOptions, saved_model: Path, listing: Path) -> str:
     """Return a hash of everything that affects the files. The images count with names and sizes;
     their times differ between copies on several machines.
     """
@@ -157,8 +161,8 @@ def _identity(options: ScoreOptions, saved_model: Path, images: Mapping[str, int
         if path.is_file():
             total.update(f"{path.relative_to(saved_model).as_posix()}\n".encode())
             total.update(path.read_bytes())
-    for name, size in images.items():
-        total.update(f"{name}\n{size}\n".encode(errors="surrogateescape"))
+    for _, shown, size in read_images(listing):
+        total.update(f"{shown}\n{size}\n".encode(errors="surrogateescape"))
     return total.hexdigest()
 
 
@@ -196,27 +200,29 @@ def _finish(
             lambda: _count_done(units) == len(units) and all(map(read_description, units)),
             lambda: f"the other machines: {_count_done(units):,} of {plural(len(units), 'file')}",
         )
-    done = [description for unit in units if (description := read_description(unit))]
-    if len(done) < len(units) or (machine.launched and machine.part):
+    done = Counter[str]()
+    for description in filter(None, map(read_description, units)):
+        done.update(files=1, images=description["images"], unreadable=description["unreadable"])
+    if done["files"] < len(units) or (machine.launched and machine.part):
         print(
-            f"{output}: part {machine.part} of {machine.parts} is complete; {len(done):,} of"
+            f"{output}: part {machine.part} of {machine.parts} is complete; {done['files']:,} of"
             f" {plural(len(units), 'file')} are written"
         )
         return
-    unreadable = sum(description["unreadable"] for description in done)
+    unreadable = done["unreadable"]
     summary = {
         "schema": SCHEMA,
         "identity": units[0].identity,
         "model": {key: facts[key] for key in _PART_OF_RUN if key in facts},
         "format": options.format,
         "files": len(units),
-        "images": sum(description["images"] for description in done),
+        "images": done["images"],
         "unreadable": unreadable,
     }
     remove_partials(output / SUMMARY, machine)
     write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
-    print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
-    if unreadable == summary["images"]:
+    print(f"{output}: {plural(done['images'], 'image')} in {plural(len(units), 'file')}")
+    if unreadable == done["images"]:
         raise DataError(
             f"{output}: none of {plural(unreadable, 'image')} could be scored, the first because:"
             f" {_first_error(units[0].path)}; the files of scores have the others in their column"

@@ -1,22 +1,28 @@
 """The listing of the images, and the machines that share them.
 
 The listing is a file next to the scores. If one launcher has started the machines, the first lists
-the images, the others wait for its file, and the first waits for their scores.
+the images, the others wait for its file, and the first waits for their scores. Each machine also
+has the names in a database, from which its processes read those of their files, so that millions of
+images need no memory.
 """
 
 import json
 import os
+import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
-from common.files import parse_object, write_atomically
-from common.image_files import find_images
+from common.files import parse_object, replacing
+from common.image_files import ImageFiles
 from trainer.data.intake.names import Naming
+from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.scoring.options import ScoreOptions
@@ -26,6 +32,12 @@ LISTING: Final = "_images.json"
 _POLL_SECONDS: Final = 1.0
 _TOLD_EVERY: Final = 30.0
 """Seconds between two lines about the wait of a machine."""
+_REPORT_EVERY: Final = 100_000
+"""Images between two lines about the listing."""
+_SORT: Final = """
+CREATE TABLE image (place INTEGER PRIMARY KEY, name BLOB, shown TEXT, size INTEGER);
+INSERT INTO image SELECT row_number() OVER (ORDER BY name) - 1, name, shown, size FROM listed;
+"""
 
 
 @dataclass(frozen=True)
@@ -57,9 +69,16 @@ def this_machine(options: ScoreOptions) -> Machine:
     return machine
 
 
-def list_images(source: Path, output: Path, machine: Machine, naming: Naming) -> dict[str, int]:
-    """Return the sizes of all images by their names below the folder, sorted, and write them to the
-    folder of the scores, unless another machine does. If they get new names, these are written.
+def list_images(source: Path, output: Path, machine: Machine, naming: Naming, listing: Path) -> int:
+    """Write names and sizes of all images into a database, and to the folder of the scores, unless
+    another machine does; return their number. If they get new names, the folder has only these.
+
+    Args:
+        source: Folder of the images.
+        output: Folder of the scores.
+        machine: This machine.
+        naming: How images are named in the scores.
+        listing: File of the database, for `read_images`.
 
     Raises:
         DataError: There are no images, or the scores were begun with others.
@@ -68,28 +87,52 @@ def list_images(source: Path, output: Path, machine: Machine, naming: Naming) ->
     if machine.launched and machine.part:
         wait_for(path.exists, lambda: "the list of the images")
         if not naming.changes:
-            return _read(path)
+            return write_images(listing, _read(path), naming)
     if not source.is_dir():
         raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    listing = find_images([str(source)], DataError)
-    if listing.note and not naming.changes:
-        print(f"note: {listing.note}", file=sys.stderr)
-    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in listing.paths}
-    images = dict(sorted(sizes.items()))
-    shown = shown_names(images, naming)
+    files = ImageFiles()
+    sizes = (
+        (image.relative_to(source).as_posix(), image.stat().st_size)
+        for image in files.below(source, DataError)
+    )
+    count = write_images(listing, sizes, naming)
+    if files.note and not naming.changes:
+        print(f"note: {files.note}", file=sys.stderr)
+    shown = ((shown, size) for _, shown, size in read_images(listing))
     if not path.exists():
         remove_partials(path, machine)
-        write_atomically(path, json.dumps(shown, indent=0) + "\n", sync=True)
-    elif _read(path) != shown:
+        _write(path, shown)
+    elif any(before != now for before, now in zip_longest(_read(path), shown)):
         raise begun_otherwise(output)
-    return images
+    return count
 
 
-def shown_names(images: Mapping[str, int], naming: Naming) -> dict[str, int]:
-    """Return the sizes of images by the names that outputs show, in the same order."""
-    if not naming.changes:
-        return dict(images)
-    return {naming.hashed(os.fsencode(name)): size for name, size in images.items()}
+def write_images(listing: Path, images: Iterable[tuple[str, int]], naming: Naming) -> int:
+    """Write names and sizes of images, in any order, for `read_images`; return their number."""
+
+    def rows() -> Iterator[tuple[bytes, str | None, int]]:
+        for number, (name, size) in enumerate(images, 1):
+            if number % _REPORT_EVERY == 0:
+                print(f"listing: {number:,} images so far", flush=True)
+            shown = naming.hashed(os.fsencode(name)) if naming.changes else None
+            yield encoded(name), shown, size
+
+    schema = "CREATE TEMP TABLE listed (name BLOB, shown TEXT, size INTEGER);"
+    with closing(scratch_database(schema, listing)) as database:
+        count = database.executemany("INSERT INTO listed VALUES (?, ?, ?)", rows()).rowcount
+        database.executescript(_SORT)
+    return count
+
+
+def read_images(
+    listing: Path, begin: int = 0, end: int = sys.maxsize
+) -> Iterator[tuple[str, str, int]]:
+    """Yield name, name in the scores and size of the images [begin, end), sorted by name."""
+    query = "SELECT name, shown, size FROM image WHERE place >= ? AND place < ? ORDER BY place"
+    with closing(sqlite3.connect(listing)) as database:
+        for encoded_name, shown, size in database.execute(query, (begin, end)):
+            name = decoded(encoded_name)
+            yield name, shown or name, size
 
 
 def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -124,9 +167,27 @@ def begun_otherwise(output: Path) -> DataError:
     )
 
 
-def _read(path: Path) -> dict[str, int]:
+def _write(path: Path, images: Iterable[tuple[str, int]]) -> None:
+    """Write a JSON object with a line for each image."""
+    begin = b"{\n"
+    with replacing(path) as file:
+        for name, size in images:
+            file.write(begin + f"{json.dumps(name)}: {size}".encode())
+            begin = b",\n"
+        file.write(b"\n}\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield what `_write` has written."""
+    line = ""
     try:
-        images: dict[str, int] = parse_object(path.read_text())
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if line not in ("{\n", "}\n"):
+                    yield from parse_object("{" + line.rstrip(",\n") + "}").items()
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read ({error}); remove it to list again") from error
-    return images
+    if line != "}\n":
+        raise DataError(f"{path}: cannot be read (it is incomplete); remove it to list again")

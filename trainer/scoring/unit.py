@@ -23,6 +23,7 @@ from common.errors import UserError
 from common.files import parse_json, write_atomically
 from trainer.data.prepare.pool import Advance
 from trainer.export.layout import export_facts
+from trainer.scoring.listing import read_images
 
 _TOLD_EVERY = 32
 """Images between two updates of the counter that all processes share."""
@@ -43,12 +44,14 @@ class Unit:
     identity: str
     """Hash of everything that affects the scores, which the description repeats."""
     number: int
-    images: tuple[str, ...]
-    """Names of the images, in the order of rows."""
+    listing: Path
+    """File with the names of all images; see `read_images`."""
+    begin: int
+    """Place of the first image, from 0."""
+    end: int
+    """Place after that of the last image."""
     top: int
     """Classes of each image; 0 if their number differs."""
-    shown: tuple[str, ...] = ()
-    """Names of the images in the scores; empty if they are those of the files."""
 
     @property
     def path(self) -> Path:
@@ -109,14 +112,14 @@ def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
     from trainer.export.predict import classify_files  # noqa: PLC0415
 
     signature = _load(unit.saved_model).signatures["serving_default"]
-    paths = (unit.source / name for name in unit.images)
+    images = list(read_images(unit.listing, unit.begin, unit.end))
+    paths = (unit.source / name for name, _, _ in images)
     outcomes = classify_files(signature, paths, export_facts(unit.saved_model))
-    names = unit.shown or unit.images
-    for number, (name, (_, outcome)) in enumerate(zip(names, outcomes, strict=True), 1):
-        yield name, outcome
+    for number, ((_, shown, _), (_, outcome)) in enumerate(zip(images, outcomes, strict=True), 1):
+        yield shown, outcome
         if number % _TOLD_EVERY == 0:
             advance(_TOLD_EVERY)
-    advance(len(unit.images) % _TOLD_EVERY)
+    advance(len(images) % _TOLD_EVERY)
 
 
 @cache

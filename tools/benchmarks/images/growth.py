@@ -198,8 +198,10 @@ def _near_duplicates(_: Path, count: int) -> None:
 
 def _score(root: Path, count: int) -> None:
     with tempfile.TemporaryDirectory(dir=root) as output:
-        images = list_images(root / "in", Path(output), Machine(0, 1), Naming())
-    assert len(images) == count
+        listing = root / "images.sqlite"
+        images = list_images(root / "in", Path(output), Machine(0, 1), Naming(), listing)
+    listing.unlink()
+    assert images == count
 
 
 def _prepare(root: Path, count: int) -> None:

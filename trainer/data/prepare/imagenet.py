@@ -26,6 +26,7 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.options import PrepareImagenetOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
@@ -164,12 +165,12 @@ def _check_known(
 
 def _sorted(split: str, path: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
     """Yield images whose class follows from their folder or archive."""
-    seen: set[str] = set()
+    seen = OnDisk[None]()
     last = ""
     for synset, file in sorted_files(path):
         # A name that contains its synset can have a duplicate only within the same class.
         if split == "train" and synset != last:
-            seen.clear()
+            seen = OnDisk()
             last = synset
         if file.fault or synset not in labels:
             reason = file.fault or "is in no class's folder or archive"
@@ -182,7 +183,7 @@ def _sorted(split: str, path: Path, labels: dict[str, int]) -> Iterator[ImageFil
         if name in seen:
             yield RejectedFile(split, file.path, "has the name of another image")
             continue
-        seen.add(name)
+        seen[name] = None
         yield _image_file(split, name, labels[synset], file)
 
 

@@ -1,10 +1,11 @@
-"""The facts that a preparation has of each image, on disk instead of in memory. Standard library
+"""The facts that a command has of each image, on disk instead of in memory. Standard library
 only.
 """
 
 import pickle
 import sqlite3
 from collections.abc import Iterator, MutableMapping
+from pathlib import Path
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -13,14 +14,16 @@ _CACHE_KIB = 4096
 """Memory that a database may use, in KiB."""
 
 
-def scratch_database(schema: str) -> sqlite3.Connection:
-    """Return a database in a temporary file, which vanishes with it.
+def scratch_database(schema: str, path: Path | None = None) -> sqlite3.Connection:
+    """Return a new database that is not kept.
 
     Args:
         schema: Statements that create its tables.
+        path: File for it, which other processes can read; by default a temporary file that vanishes
+            with the database.
     """
     # Without a name, the database is a temporary file of its own.
-    database = sqlite3.connect("")
+    database = sqlite3.connect(path or "")
     database.executescript(
         f"PRAGMA cache_size = -{_CACHE_KIB}; PRAGMA journal_mode = OFF; {schema}"
     )

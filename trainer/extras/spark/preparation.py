@@ -1,7 +1,7 @@
 """The shards of a data set, or files of scores, written by tasks of Spark, in place of a pool of
 processes.
 
-The listing of a data set's files is a file on the driver, which Spark sends to every executor. A
+The listing of the files to read is a file on the driver, which Spark sends to every executor. A
 shard, or a file of scores, is written by one task, and a task that Spark repeats writes the same
 bytes again. The files to read and the folder to write must have the same absolute path on driver
 and executors.
@@ -21,6 +21,7 @@ from trainer.data.prepare.shards import FileRange
 from trainer.extras.spark.job import Job
 from trainer.extras.spark.session import get_context, get_session
 from trainer.extras.spark.world import Written, absolute_paths, reason
+from trainer.scoring.unit import Unit
 
 _POLL_SECONDS = 0.25
 
@@ -61,8 +62,8 @@ def _results(
 ) -> Generator[Result]:
     if not tasks:
         return
-    first = tasks[0]
-    sent = _send(context, first.preparation.listing) if isinstance(first, FileRange) else None
+    listing = _listing_of(tasks[0])
+    sent = _send(context, listing) if listing else None
     arrived = _arrivals(context)
     task = _Task(work, tuple(tasks), sent)
 
@@ -111,6 +112,18 @@ def _arrivals(context: Any) -> Any:
     return context.accumulator([], Lists())
 
 
+def _listing_of(task: object) -> Path | None:
+    if isinstance(task, FileRange):
+        return task.preparation.listing
+    return task.listing if isinstance(task, Unit) else None
+
+
+def _with_listing(task: Any, listing: Path) -> Any:
+    if isinstance(task, Unit):
+        return replace(task, listing=listing)
+    return replace(task, preparation=replace(task.preparation, listing=listing))
+
+
 def _send(context: Any, listing: Path) -> str:
     """Send a listing to all executors, also to those that start later; return its name there."""
     from pyspark import SparkFiles
@@ -140,8 +153,7 @@ class _Task:
         for number in numbers:
             task = self._tasks[number]
             if self._listing is not None:
-                listing = Path(SparkFiles.get(self._listing))
-                task = replace(task, preparation=replace(task.preparation, listing=listing))
+                task = _with_listing(task, Path(SparkFiles.get(self._listing)))
             images: list[int] = []
             try:
                 outcome = self._work(task, images.append)

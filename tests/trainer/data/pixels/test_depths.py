@@ -24,6 +24,7 @@ from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
 from trainer.data import images
 from trainer.data.data_set import load_data_set
+from trainer.data.intake.names import Naming
 from trainer.data.pixels import treatment
 from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
 from trainer.data.prepare.options import PrepareTfrecordsOptions
@@ -36,6 +37,7 @@ from trainer.export.options import ExportOptions
 from trainer.export.predict import classify_files, load_exported
 from trainer.extras.parquet.describe import prepare_parquet
 from trainer.extras.parquet.options import PrepareParquetOptions
+from trainer.scoring.listing import write_images
 from trainer.scoring.unit import Unit, score_unit
 from trainer.training.setup import set_up
 
@@ -204,8 +206,10 @@ def predicted(known, root, options):
 
 def scored(known, root, options):
     del options
-    names, model = tuple(known.files), known.export / "saved_model"
-    unit = Unit(model, known.source, root / "scores", "parquet", "", 0, names, 2)
+    names, listing = sorted(known.files), root / "listing.sqlite"
+    count = write_images(listing, ((name, 0) for name in names), Naming())
+    model, output = known.export / "saved_model", root / "scores"
+    unit = Unit(model, known.source, output, "parquet", "", 0, listing, 0, count, 2)
     unit.path.parent.mkdir(parents=True)
     score_unit(unit, lambda _: None)
     import pyarrow.parquet

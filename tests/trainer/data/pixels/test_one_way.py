@@ -16,6 +16,7 @@ from tests.trainer.support.data_sets.image_samples import samples, unusable
 from tests.trainer.support.made_run import make_exported_run
 from trainer.config import DataConfig
 from trainer.data import images
+from trainer.data.intake.names import Naming
 from trainer.data.manifest import Split
 from trainer.data.pixels.graph import reason_for_treatment, reasons_for_treatment
 from trainer.data.pixels.treatment import MAX_PIXELS, encoding_of, open_image, treatment_needed
@@ -23,6 +24,7 @@ from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.source import Source
 from trainer.export.predict import classify_files, load_exported
+from trainer.scoring.listing import write_images
 from trainer.scoring.unit import Unit, score_unit
 from trainer.tasks.serving import REFUSED
 
@@ -125,11 +127,14 @@ def outcomes(model, script, tmp_path_factory):
     for kind, (_, classes) in zip(SAMPLES, classify_files(model.serve, paths, {}), strict=True):
         compare(kind, "predict", [entry["probability"] for entry in classes])
     saved_model = model.run / "export" / "saved_model"
-    unit = Unit(saved_model, folder, output, "parquet", "", 0, tuple(names.values()), 5)
+    listing = output / "listing.sqlite"
+    count = write_images(listing, ((name, 0) for name in names.values()), Naming())
+    unit = Unit(saved_model, folder, output, "parquet", "", 0, listing, 0, count, 5)
     score_unit(unit, lambda _: None)
-    for kind, row in zip(SAMPLES, pyarrow.parquet.read_table(unit.path).to_pylist(), strict=True):
+    rows = {row["image"]: row for row in pyarrow.parquet.read_table(unit.path).to_pylist()}
+    for kind, name in names.items():
         columns = ["probability", *(f"probability_{place}" for place in range(2, 6))]
-        compare(kind, "score", [row[column] for column in columns])
+        compare(kind, "score", [rows[name][column] for column in columns])
     return found
 
 

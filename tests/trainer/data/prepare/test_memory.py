@@ -9,11 +9,13 @@ import pytest
 
 from trainer.data.intake.groups import read_groups, save_groups
 from trainer.data.prepare.folder import folder_inputs
-from trainer.data.prepare.input_files import in_folder
+from trainer.data.prepare.imagenet import imagenet_inputs
+from trainer.data.prepare.input_files import ImageFile, in_folder
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedFile, Rejections
 from trainer.data.tables import reader
+from trainer.data.tables.leaks import Column, identifying, shared_folders, shared_values
 from trainer.data.tables.options import PrepareTableOptions
 from trainer.data.tables.prepare import table_inputs
 from trainer.errors import DataError
@@ -216,6 +218,40 @@ def test_further_wrong_rows_of_a_table_need_no_memory(tmp_path, monkeypatch):
             table_inputs(tmp_path, options)
 
     assert bytes_per_file(read) < MOST_BYTES / 5
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_further_images_of_a_class_of_imagenet_need_no_memory(tmp_path, monkeypatch, split):
+    # A folder of more files than these is not sorted.
+    monkeypatch.setattr("trainer.data.prepare.input_files._SORTED", 3)
+    for count in (FEW, MANY):
+        for folder_ in ("train", "validation"):
+            (tmp_path / f"{count}/{folder_}/n00000001").mkdir(parents=True)
+        for number in range(count):
+            path = tmp_path / f"{count}/{split}/n00000001/an_image_of_a_usual_name_{number:07}.jpg"
+            path.write_text("image")
+
+    def find(count):
+        root = tmp_path / str(count)
+        inputs = imagenet_inputs(root / "train", root / "validation", None, None)
+        assert sum(isinstance(file, ImageFile) for file in inputs.files()) == count
+
+    assert bytes_per_file(find) < MOST_BYTES / 5
+
+
+def test_further_groups_that_look_like_patients_need_no_memory():
+    def files(count):
+        return ((("train", "test")[n % 3 == 0], f"{n // 2:09}/a/{n}") for n in range(count))
+
+    def look(count):
+        column = Column("patient", lambda path: path[:9])
+        assert identifying(column.name, (column.value(path) for _, path in files(count)))
+        both = f"hold 2 images each, and {-(-count // 3):,} of {-(-count // 3):,} held-out"
+        assert both in shared_folders(files(count), 0, divided=False)
+        (warning,) = shared_values(files(count), [column])
+        assert both in warning
+
+    assert bytes_per_file(look) < MOST_BYTES / 5
 
 
 def test_a_folder_of_very_many_files_is_listed_without_sorting_them(tmp_path, monkeypatch):
