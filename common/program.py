@@ -202,6 +202,18 @@ class Program:
             if advice is None:
                 raise
             return report(advice)
+        except Exception as error:
+            # Only a program that uses databases has loaded their module.
+            databases = sys.modules.get("sqlite3")
+            if databases is None or not isinstance(error, databases.OperationalError):
+                raise
+            return report(
+                UserError(
+                    f"a database for this command cannot be written or read ({error}); free space"
+                    " where the command writes and in the folder of temporary files, or set TMPDIR"
+                    " to another one"
+                )
+            )
         return status
 
     def _missing(self, error: ModuleNotFoundError) -> MissingPackageError | None:

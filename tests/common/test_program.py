@@ -3,6 +3,7 @@ help."""
 
 import contextlib
 import os
+import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from common import program
 from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 from common.program import Command, Program, UnknownCommandError, report
+from tests import ROOT
 
 PROGRAM = Program(
     "tools",
@@ -124,6 +126,26 @@ def test_a_reader_that_goes_away_ends_a_program_without_a_word(capsys):
         assert PROGRAM.main(["--help"], lambda *_: 7) == PIPE_CLOSED
         print("discarded", flush=True)
     assert capsys.readouterr().err == ""
+
+
+def test_a_database_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
+    code = f"""
+        import resource, sqlite3
+        from tests.common.test_program import PROGRAM
+
+        def fill(*_):
+            database = sqlite3.connect({str(tmp_path / "listing.sqlite")!r})
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+            database.executescript("CREATE TABLE image (name TEXT)")
+
+        raise SystemExit(PROGRAM.main(["copy"], fill))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == UserError.exit_code
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: a database for this command cannot be written or read (")
+    assert line.endswith("or set TMPDIR to another one")
 
 
 def test_another_pipe_that_breaks_is_an_error(capsys):
