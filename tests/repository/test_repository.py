@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.naming import CLUSTER_KEY
 from tests import ROOT, makefile
 
 pytest_plugins = "pytester"
@@ -27,6 +28,44 @@ def test_all_pages_but_the_generated_reference_have_at_most_60_000_words():
     assert {"README.md", "CONTRIBUTING.md", "docs/data.md"} < words.keys()
     longest = sorted(words, key=lambda name: -words[name])[:5]
     assert sum(words.values()) <= MOST_WORDS, f"the longest pages are {', '.join(longest)}"
+
+
+ONE_CLUSTER = re.compile(r"(?:--cluster[ =]|\bCLUSTER=|\bclusters\.)([a-z0-9_-]+)")
+_KEY = "[a-z][a-z0-9_-]*"
+CLUSTERS = re.compile(rf'(?:--clusters[ =]|\bSERIES=)"?({_KEY}(?:[ ,]+{_KEY})*)')
+
+
+def clusters_named(text):
+    """Keys of clusters in the commands and settings of a page; names in capitals are the
+    reader's.
+    """
+    several = (key for keys in CLUSTERS.findall(text) for key in re.split("[ ,]+", keys))
+    return [*ONE_CLUSTER.findall(text), *several]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("`--cluster gpu` or CLUSTER=a-b YES=1, `clusters.preparation.priority`",
+         ["gpu", "a-b", "preparation"]),
+        ('SERIES="gpu gpu-dedicated" REPEAT=5', ["gpu", "gpu-dedicated"]),
+        ("`--clusters gpu,gpu-a100` adds `--clusters a b --name c`",
+         ["gpu", "gpu-a100", "a", "b"]),
+        ("`--cluster NAME`, `CLUSTER=NAME`, --cluster-size big", []),
+    ],
+)  # fmt: skip
+def test_the_clusters_of_a_page_are_found(text, keys):
+    assert clusters_named(text) == keys
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*DOCUMENTS, *(ROOT / file for file in makefile.MAKEFILES.values())],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_a_cluster_in_a_documented_command_has_a_name_that_the_settings_accept(page):
+    wrong = [key for key in clusters_named(page.read_text()) if not re.fullmatch(CLUSTER_KEY, key)]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
@@ -341,7 +380,7 @@ def test_a_target_whose_tests_are_all_skipped_fails(pytester, skipped, status):
 
 def test_every_target_for_tests_that_may_be_skipped_must_run_one():
     text = (ROOT / "tools" / "Makefile").read_text()
-    recipes = re.findall(r"-m pytest (.* (?:-m "?\w|\S*chaos).*)", text)
+    recipes = re.findall(r'-m pytest (.* (?:-m "?\w|\S*chaos).*)', text)
     chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
     assert len(chosen) == 8
     assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)
