@@ -68,6 +68,34 @@ def test_a_cluster_in_a_documented_command_has_a_name_that_the_settings_accept(p
     assert wrong == []
 
 
+WORLDS = ("common", "environments", "infra", "jobs", "rehearsal", "serving", "tools", "trainer")
+NAMED_FILE = re.compile(
+    r"(?<![\w./<{~-])((?:[a-z][\w.-]*/)+[a-z_][\w-]*\.(?:py|json|md|csv|toml|ya?ml))(?![\w/])"
+)
+"""Capitals in the place of a name are the reader's."""
+ELSEWHERE = {
+    # Of a run or its export.
+    *("data/manifest.json", "export/export.json"),
+    # Of NVIDIA's ResNet in MXNet, and of in-toto.
+    *("common/fit.py", "spec/v1/statement.md"),
+}
+"""Files with the name of a folder of the repository that are not in it."""
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_file_that_the_code_names_exists(world):
+    folders = {path.name for one in WORLDS for path in (ROOT / one).rglob("*") if path.is_dir()}
+    missing = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in sorted((ROOT / world).rglob("*.py"))
+        for name in NAMED_FILE.findall(file.read_text(encoding="utf-8"))
+        if name.split("/")[0] in {*folders, *WORLDS}
+        and name not in ELSEWHERE
+        and not any((base / name).exists() for base in (ROOT, ROOT / world, file.parent))
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_locks_pin_with_hashes_and_name_no_index(lock):
     text = lock.read_text()
