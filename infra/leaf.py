@@ -1,8 +1,8 @@
 """The interface of a leaf: a feature that a stack can do without, in a folder of its own.
 
-`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
-else names it. Standard library only: what declares resources, or checks them, is named as
-MODULE:NAME, and imported when a stack declares it.
+`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature, as no
+module of the trunk names it. Standard library only: what declares resources, or checks them, is
+named as MODULE:NAME, and imported when a stack declares it.
 """
 
 import importlib

@@ -1,7 +1,8 @@
 """The interface of a leaf: a feature that a stack can do without, in a folder of its own.
 
-`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
-else names it. Its code is named as MODULE:NAME, and imported when it is used.
+`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature, as no
+module of the trunk names it; an extra that needs another says so in its first line, and goes with
+it. Its code is named as MODULE:NAME, and imported when it is used.
 """
 
 from collections.abc import Mapping

@@ -211,13 +211,15 @@ def _stacks() -> dict[str, str]:
     """SHA-256 of the resources of each stack, and of the dev stack with each option."""
     from infra.render.render import run
     from infra.resources import to_json
+    from tests.infra.support.stacks import file_of
     from tests.infra.support.variants import OPTIONS
 
     wanted = [*(("dev", name) for name in OPTIONS), ("prod", "as it is")]
-    return {
-        f"{stack}, {name}": _sha256({"": to_json(run(stack, OPTIONS[name]).resources).encode()})
-        for stack, name in wanted
-    }
+    facts = {}
+    for stack, name in wanted:
+        resources = run(stack, OPTIONS[name], file_of(stack)).resources
+        facts[f"{stack}, {name}"] = _sha256({"": to_json(resources).encode()})
+    return facts
 
 
 def _trainer_commands() -> dict[str, str]:

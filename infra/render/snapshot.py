@@ -1,5 +1,8 @@
 """Write stacks as text for a review: `python -m infra.render.snapshot` writes one file per stack.
 
+Those of `dev` and `prod` show what the files of these stacks say, and `managed` shows a profile, on
+settings that no team changes.
+
 A snapshot leaves out what every resource repeats (group, region, tags, parent) and what follows
 from something else (ids inside the group, the identity that a role is for, transitive
 dependencies), so that a changed line is a change of the platform. Network rules take one line each.
@@ -16,13 +19,14 @@ import pulumi
 
 from infra.catalog import roles
 from infra.errors import PlatformError
-from infra.render.render import render
+from infra.render.render import run
 from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of_kind, requirements
+from infra.stack_config import ROOT
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
-STACKS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
-    "dev": ("dev", {}),
-    "prod": ("prod", {}),
+FOLDER = ROOT / "tests" / "infra" / "snapshots"
+STACKS: Final[Mapping[str, tuple[str, Mapping[str, object], Path | None]]] = {
+    "dev": ("dev", {}, None),
+    "prod": ("prod", {}, None),
     "managed": (
         "dev",
         {
@@ -33,14 +37,27 @@ STACKS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
             "people.scientists": "33333333-3333-3333-3333-333333333332",
             "people.existing_clusters_only": True,
         },
+        ROOT / "tests" / "infra" / "stacks" / "dev.yaml",
     ),
 }
-"""Stack and further settings of each snapshot, by the name of its file."""
+"""Stack, further settings, and file of the settings if it is not the stack's own, by the name of
+the snapshot."""
 WIDTH = 100
 """Columns that a list or object may take to stay on one line."""
 
 REPEATED = ("location", "resourceGroupName", "tags")
 """Inputs that are left out if they equal the resource group's."""
+
+
+def text(name: str) -> str:
+    """Return the snapshot of that name.
+
+    Raises:
+        pulumi.RunError: the settings of the stack are not valid.
+        ValueError: the stack has no file.
+    """
+    stack, overrides, file = STACKS[name]
+    return snapshot(run(stack, overrides, file).resources)
 
 
 def snapshot(resources: Sequence[Resource]) -> str:
@@ -148,14 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.render.snapshot", description=__doc__)
     parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, (stack, overrides) in STACKS.items():
+    for name in STACKS:
         try:
-            text = snapshot(render(stack, overrides))
+            declared = text(name)
         except (PlatformError, pulumi.RunError, ValueError) as error:
             print(f"error: {name}: {error}", file=sys.stderr)
             return 2
         path = FOLDER / f"{name}.json"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(declared, encoding="utf-8")
         print(f"wrote {path}")
     return 0
 

@@ -41,6 +41,9 @@ class PrepareOptions(LaunchOptions):
     prepared: str = ""
     """Folder to write in the container of prepared data."""
 
+    cluster: str | None = None
+    """Cluster to run on, with the duty prepare; None is preparation, or the only one."""
+
     def check(self, program: tuple[str, ...]) -> None:
         """Check the options together with those of the preparation.
 
@@ -71,9 +74,9 @@ class PrepareOptions(LaunchOptions):
 
     @property
     def job(self) -> JobOptions:
-        """Options of the job: one process, on the preparation cluster."""
+        """Options of the job: one process, on a cluster with the duty prepare."""
         return JobOptions(
-            cluster="preparation",
+            cluster=self.cluster,
             **{field.name: getattr(self, field.name) for field in fields(AttemptOptions)},
         )
 

@@ -7,6 +7,7 @@ has already sent are recognized, even if other parts of the file have changed si
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
 from jobs.azure.storage import MIB, XXH128, Blob
-from jobs.errors import ConflictError
+from jobs.errors import ConflictError, RequestError
 from jobs.retry import Retry
 from jobs.transfer.local_files import LocalError, LocalFile
 from jobs.transfer.progress import Progress
@@ -25,6 +26,8 @@ BLOCK: Final = 8 * MIB
 """Bytes per block; a file of at most this size is sent in one request."""
 MAX_BLOCKS: Final = 50_000
 """Blocks per blob (Azure, "Scalability and performance targets for Blob storage")."""
+ATTEMPTS: Final = 3
+"""Full reads of a file whose list of blocks storage refuses, as when it has lost some of them."""
 
 
 @dataclass
@@ -49,6 +52,7 @@ class BlobUploader:
         self._blocks = ThreadPoolExecutor(self.threads)
         # Bounds the number of blocks that are in memory and not yet sent.
         self._slots = threading.Semaphore(2 * self.threads)
+        self._refused = Counter[str]()
 
     def send(self, file: LocalFile, existing: Blob | None) -> tuple[bytes, bool]:
         """Upload a file unless its blob exists. If storage has lost blocks of it, it stays absent,
@@ -66,6 +70,7 @@ class BlobUploader:
             LocalError: The file cannot be read, does not match the manifest, or its blob has other
                 content and must not be replaced.
             ConflictError: The folder must not change, but would.
+            RequestError: Storage has refused the blocks of the file `ATTEMPTS` times.
             StoppedError: The work was stopped.
             AzureError: The container refused the request.
         """
@@ -122,9 +127,18 @@ class BlobUploader:
         try:
             blob.commit_block_list([BlobBlock(name) for name in names], **described)
         except HttpResponseError as error:
-            # Storage has lost some of the blocks.
             if error.error_code != "InvalidBlockList":  # type: ignore[attr-defined]
                 raise
+            # Storage has lost some of the blocks, or says so.
+            self._refused[file.name] += 1
+            if self._refused[file.name] == ATTEMPTS:
+                said = str(error.message).partition("\n")[0]
+                raise RequestError(
+                    f"{blob.blob_name}: storage refused its blocks {ATTEMPTS} times"
+                    f" (InvalidBlockList: {said}); check whether someone else writes to this"
+                    " folder, then run the same command again, which sends only what is missing",
+                    error.status_code,
+                ) from error
         return md5.digest()
 
     def _staged(self, blob: BlobClient) -> Mapping[str, int]:

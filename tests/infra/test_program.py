@@ -9,6 +9,7 @@ import pytest
 
 from infra.render.render import run
 from tests import ROOT
+from tests.infra.support.stacks import file_of
 
 pytestmark = pytest.mark.slow
 INFRA = ROOT / "infra"
@@ -27,7 +28,7 @@ def calls():
 
     sys.setprofile(count)
     try:
-        run("dev", {})
+        run("dev", {}, file_of("dev"))
     finally:
         sys.setprofile(None)
     return counted

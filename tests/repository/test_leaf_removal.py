@@ -28,6 +28,18 @@ class Removal:
     def package(self):
         return f"{self.world}.extras.{self.name}"
 
+    @property
+    def needs(self):
+        """Names of the other extras that its first line says it needs."""
+        package = ROOT / self.package.replace(".", "/") / "__init__.py"
+        line = ast.get_docstring(ast.parse(package.read_text())).splitlines()[0]
+        return set(re.findall(r"`(\w+)`", line.partition("Needs ")[2]))
+
+    def with_dependents(self):
+        """The removal, and those of the extras that need this one."""
+        others = [other for other in extras_of(self.world) if self.name in other.needs]
+        return {self, *(more for other in others for more in other.with_dependents())}
+
     def remove_from(self, root):
         """Delete the extra from a copy of the repository."""
         home = self.package.replace(".", "/")
@@ -46,6 +58,7 @@ REMOVALS = {
     "segmentation": Removal("segmentation"),
     "detection": Removal("detection"),
     "inspection": Removal("inspection", world="jobs"),
+    "estimates, and what is planned by them": Removal("estimate", world="jobs"),
 }
 
 WORLDS = {
@@ -90,8 +103,9 @@ def remove_tests_of(root, removals):
 
 
 def of_world(world):
-    """The removals of a world."""
-    return [removal for removal in REMOVALS.values() if removal.world == world]
+    """The removals of a world, each with those of its dependents."""
+    chosen = (removal for removal in REMOVALS.values() if removal.world == world)
+    return set().union(*(removal.with_dependents() for removal in chosen))
 
 
 def extras_of(world):
@@ -109,9 +123,7 @@ def test_the_first_line_of_an_extra_names_those_that_it_imports(world):
             for other in extras
             if other != extra and any(imports(path, [other.package]) for path in modules)
         }
-        package = ROOT / extra.package.replace(".", "/") / "__init__.py"
-        line = ast.get_docstring(ast.parse(package.read_text())).splitlines()[0]
-        assert set(re.findall(r"`(\w+)`", line.partition("Needs ")[2])) == imported, extra.name
+        assert extra.needs == imported, extra.name
 
 
 @pytest.fixture
@@ -150,9 +162,10 @@ def test_without_any_extra_every_module_is_imported(copy, world):
 @pytest.mark.long
 @pytest.mark.parametrize("name", REMOVALS)
 def test_without_an_extra_every_module_is_imported(copy, name):
-    removal = REMOVALS[name]
-    removal.remove_from(copy)
-    run(copy, removal.world, "-c", IMPORTED, removal.world)
+    world = REMOVALS[name].world
+    for removal in REMOVALS[name].with_dependents():
+        removal.remove_from(copy)
+    run(copy, world, "-c", IMPORTED, world)
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.naming import CLUSTER_KEY
 from tests import ROOT, makefile
 
 pytest_plugins = "pytester"
@@ -27,6 +28,72 @@ def test_all_pages_but_the_generated_reference_have_at_most_60_000_words():
     assert {"README.md", "CONTRIBUTING.md", "docs/data.md"} < words.keys()
     longest = sorted(words, key=lambda name: -words[name])[:5]
     assert sum(words.values()) <= MOST_WORDS, f"the longest pages are {', '.join(longest)}"
+
+
+ONE_CLUSTER = re.compile(r"(?:--cluster[ =]|\bCLUSTER=|\bclusters\.)([a-z0-9_-]+)")
+_KEY = "[a-z][a-z0-9_-]*"
+CLUSTERS = re.compile(rf'(?:--clusters[ =]|\bSERIES=)"?({_KEY}(?:[ ,]+{_KEY})*)')
+
+
+def clusters_named(text):
+    """Keys of clusters in the commands and settings of a page; names in capitals are the
+    reader's.
+    """
+    several = (key for keys in CLUSTERS.findall(text) for key in re.split("[ ,]+", keys))
+    return [*ONE_CLUSTER.findall(text), *several]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("`--cluster gpu` or CLUSTER=a-b YES=1, `clusters.preparation.priority`",
+         ["gpu", "a-b", "preparation"]),
+        ('SERIES="gpu gpu-dedicated" REPEAT=5', ["gpu", "gpu-dedicated"]),
+        ("`--clusters gpu,gpu-a100` adds `--clusters a b --name c`",
+         ["gpu", "gpu-a100", "a", "b"]),
+        ("`--cluster NAME`, `CLUSTER=NAME`, --cluster-size big", []),
+    ],
+)  # fmt: skip
+def test_the_clusters_of_a_page_are_found(text, keys):
+    assert clusters_named(text) == keys
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*DOCUMENTS, *(ROOT / file for file in makefile.MAKEFILES.values())],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_a_cluster_in_a_documented_command_has_a_name_that_the_settings_accept(page):
+    wrong = [key for key in clusters_named(page.read_text()) if not re.fullmatch(CLUSTER_KEY, key)]
+    assert wrong == []
+
+
+WORLDS = ("common", "environments", "infra", "jobs", "rehearsal", "serving", "tools", "trainer")
+NAMED_FILE = re.compile(
+    r"(?<![\w./<{~-])((?:[a-z][\w.-]*/)+[a-z_][\w-]*\.(?:py|json|md|csv|toml|ya?ml))(?![\w/])"
+)
+"""Capitals in the place of a name are the reader's."""
+ELSEWHERE = {
+    # Of a run or its export.
+    *("data/manifest.json", "export/export.json"),
+    # Of NVIDIA's ResNet in MXNet, and of in-toto.
+    *("common/fit.py", "spec/v1/statement.md"),
+}
+"""Files with the name of a folder of the repository that are not in it."""
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_file_that_the_code_names_exists(world):
+    folders = {path.name for one in WORLDS for path in (ROOT / one).rglob("*") if path.is_dir()}
+    missing = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in sorted((ROOT / world).rglob("*.py"))
+        for name in NAMED_FILE.findall(file.read_text(encoding="utf-8"))
+        if name.split("/")[0] in {*folders, *WORLDS}
+        and name not in ELSEWHERE
+        and not any((base / name).exists() for base in (ROOT, ROOT / world, file.parent))
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

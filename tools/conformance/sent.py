@@ -9,19 +9,21 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from infra.render.render import render
+from infra.render.render import run
 from infra.render.snapshot import STACKS as SNAPSHOTS
 from rehearsal.control_plane.arm_path import parse
 from rehearsal.pulumi.provider import bodies, types
 from rehearsal.pulumi.provider.resource_type import ResourceType, identifier
 from tests.infra.mutations.run import OVERRIDES, STACK
+from tests.infra.support.stacks import file_of
 from tools.conformance.installation import ROOT
 
-STACKS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+STACKS: Final[Mapping[str, tuple[str, Mapping[str, object], Path | None]]] = {
     **SNAPSHOTS,
-    "everything": (STACK, OVERRIDES),
+    "everything": (STACK, OVERRIDES, file_of(STACK)),
 }
 """Stacks whose resources are judged: those of the snapshots, and one with every leaf."""
 RECORDED: Final = ROOT / "tools" / "conformance" / "requests.json"
@@ -75,7 +77,7 @@ def write(sent: Iterable[Sent]) -> None:
 def declared(stack: str) -> tuple[tuple[ResourceType, Sent], ...]:
     """Return the PUT of every resource of one of the `STACKS`, in the order of the program."""
     puts = []
-    for resource in render(*STACKS[stack]):
+    for resource in run(*STACKS[stack]).resources:
         type_ = types.find(resource.type)
         if type_ is not None:
             path = identifier(type_, resource.inputs, resource.id.split("/")[2])

@@ -25,8 +25,8 @@ CHUNKS_HELD = 4
 ready and the current one."""
 
 OVERHEAD_BYTES = 256 << 20
-"""Bytes for read buffers, threads and memory that the allocator does not return; measured by
-tools/benchmarks/data/memory.py."""
+"""Bytes for read buffers, threads and memory that the allocator does not return; measured, see
+tools/benchmarks/results/memory.json."""
 
 READS = 16
 """Number of streams that a rank reads ahead at the same time."""

@@ -74,7 +74,8 @@ def _mean_side(counts: tuple[int, ...]) -> float:
 @cache
 def decoding() -> dict[str, float | str]:
     """Return the coefficients of the CPU time of an image, which `python -m tools.benchmarks
-    decoding --json benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json` wrote.
+    decoding --json tools/benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json`
+    wrote.
     """
     coefficients: dict[str, float | str] = json.loads(
         Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")

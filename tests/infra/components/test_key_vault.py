@@ -4,6 +4,7 @@ import pytest
 
 from infra.render.mocks import Monitor
 from infra.render.render import run
+from tests.infra.support.stacks import file_of
 from tests.infra.support.variants import KEYS
 
 
@@ -18,7 +19,7 @@ def aliases(monkeypatch):
         return register(self, request)
 
     monkeypatch.setattr(Monitor, "RegisterResource", noted)
-    run("dev", KEYS)
+    run("dev", KEYS, file_of("dev"))
     return found
 
 

@@ -25,6 +25,12 @@ def test_the_table_of_costs_is_what_the_command_prints():
     assert on_page == printed, "paste the output of `.venv/bin/python -m infra.render.costs dev`"
 
 
+def test_the_rules_about_several_resources_are_those_that_the_page_names():
+    sentence = PAGE.split("the rules about several resources (")[1].split(")")[0]
+    on_page = re.findall("`([a-z-]+)`", sentence)
+    assert on_page == sorted(rule.name for rule in pack.ALL if rule.of_stack is not None)
+
+
 def test_the_table_of_reading_is_what_the_command_prints():
     on_page = COSTS.split("<!-- reading -->\n")[1].split("<!-- end -->")[0]
     assert on_page == costs.reading(costs.read())

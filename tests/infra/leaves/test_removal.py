@@ -8,6 +8,7 @@ import pytest
 
 from infra.leaves import ROWS
 from tests import ROOT
+from tests.infra.support.stacks import file_of
 
 PROGRAM = """
 import sys
@@ -36,8 +37,8 @@ if not LEAVES:
 def test_what_is_left_declares_a_stack_within_its_rules(removed, tmp_path):
     for name in ("infra", "common"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
-        shutil.copy(ROOT / name, tmp_path)
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    shutil.copy(file_of("dev"), tmp_path / "Pulumi.dev.yaml")
     table = tmp_path / "infra" / "leaves.py"
     for row in removed:
         shutil.rmtree(tmp_path / "infra" / "extras" / row)

@@ -11,7 +11,7 @@ from infra.render.render import run
 from infra.resources import ASSIGNMENT, DEFINITION, of_kind
 from tests.infra.support.configurations import problem
 from tests.infra.support.production import changed
-from tests.infra.support.stacks import only, rendered, settings_of
+from tests.infra.support.stacks import file_of, only, rendered, settings_of
 from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS
 
 LIMITED = OPTIONS["scientists limited to the clusters"]
@@ -82,7 +82,7 @@ def test_azures_wider_role_is_a_fault_where_the_limit_is_on():
 
 
 def test_the_owners_script_defines_the_role_before_it_is_assigned(tmp_path):
-    needed = owner.needed(run("dev", EXISTING))
+    needed = owner.needed(run("dev", EXISTING, file_of("dev")))
     script = owner.script("dev", needed)
     [own] = [one for one in needed if one["definition"]]
     lines = script.splitlines()

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.policies import pack
+from infra.policies.stack import settings_of as settings_of_file
 from infra.render.render import render
 from infra.resources import Resource
 from infra.settings import Settings
 from tests.infra.mutations.generate import ELSEWHERE, STRANGER, Mutation, mutations
 from tests.infra.mutations.survivors import HARMLESS
-from tests.infra.support.stacks import settings_of
+from tests.infra.support.stacks import rendered, settings_of
 
 STACK: Final = "prod"
 OVERRIDES: Final[Mapping[str, object]] = {
@@ -130,8 +131,11 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--stack", help="check this stack, as its file describes it")
     options = parser.parse_args(arguments)
-    stack, overrides = (options.stack, {}) if options.stack else (STACK, OVERRIDES)
-    outcomes = hold(render(stack, overrides), settings_of(stack, **overrides))
+    outcomes = (
+        hold(render(options.stack, {}), settings_of_file(options.stack))
+        if options.stack
+        else hold(rendered(STACK, **OVERRIDES), settings_of(STACK, **OVERRIDES))
+    )
     print(table(outcomes), end="")
     harmful = [one for one in outcomes if one.rule is None and one.reason is None]
     for one in harmful:

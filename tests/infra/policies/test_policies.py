@@ -13,9 +13,12 @@ from common.annotations import Bounds
 from infra.catalog import roles
 from infra.leaves import SETTINGS as SETTINGS_CLASS
 from infra.policies import pack
+from infra.policies.stack import settings_of as settings_of_file
+from infra.render.render import render
 from infra.resources import Resource
 from infra.rules.closed_world import RECORD
 from tests.infra.render import reviewed
+from tests.infra.support.configurations import STACKS
 from tests.infra.support.production import (
     DATA,
     DEFAULT,
@@ -53,6 +56,11 @@ def test_no_rule_fires_on_any_option(name):
     stack, overrides = RECORDED[name]
     violations = pack.check(rendered(stack, **overrides), settings_of(stack, **overrides))
     assert [one.message for one in violations] == []
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_no_rule_fires_on_a_stack_of_the_repository(name):
+    assert [one.message for one in pack.check(render(name, {}), settings_of_file(name))] == []
 
 
 def test_the_record_of_inputs_is_what_the_stacks_declare():

@@ -17,11 +17,12 @@ from infra.policies import pack
 from infra.stack_config import assign, configuration, encode, with_subscription
 from tests import ROOT
 from tests.infra.support.production import GROUP, OVERRIDES, STACK, changed, without
+from tests.infra.support.stacks import file_of
 
 
 def configured():
     """The configuration of the sample stack."""
-    _, values = configuration("prod")
+    _, values = configuration("prod", file_of("prod"))
     for key, value in OVERRIDES.items():
         values = assign(values, key, value)
     return with_subscription(values)

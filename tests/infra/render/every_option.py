@@ -13,11 +13,12 @@ from pathlib import Path
 
 from infra.render.render import run
 from infra.resources import to_json
+from tests.infra.support.stacks import file_of
 from tests.infra.support.variants import OPTIONS
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write a file for each option of each stack of the repository."""
+    """Write a file for each option of each stack of the tests."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.infra.render.every_option", description=__doc__
     )
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     wanted = {name: values for name, values in OPTIONS.items() if options.only in name}
     for stack, name in (*(("dev", name) for name in wanted), ("prod", "as it is")):
-        resources = run(stack, OPTIONS[name]).resources
+        resources = run(stack, OPTIONS[name], file_of(stack)).resources
         file = options.folder / f"{stack}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.json"
         file.write_text(to_json(resources), encoding="utf-8")
         print(f"{file}: {len(resources)} resources", flush=True)

@@ -7,11 +7,11 @@ from infra.resources import (
     read,
     to_json,
 )
-from tests.infra.support.stacks import only
+from tests.infra.support.stacks import file_of, only
 
 
 def test_a_rendered_file_reads_back_and_two_runs_are_equal(tmp_path):
-    first, second = (to_json(run("dev", {}).resources) for _ in range(2))
+    first, second = (to_json(run("dev", {}, file_of("dev")).resources) for _ in range(2))
     assert first == second
     file = tmp_path / "dev.json"
     file.write_text(first, encoding="utf-8")

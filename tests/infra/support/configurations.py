@@ -7,9 +7,10 @@ import pytest
 from infra.errors import SettingsError
 from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
+from tests.infra.support.stacks import file_of
 
 STACKS = ("dev", "prod")
-"""Those of the repository."""
+"""Those of the repository, and of the tests."""
 SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000000"
 TENANT = "11111111-0000-4000-8000-000000000000"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/hub"
@@ -48,5 +49,5 @@ def problem(*changes: tuple[str, object]) -> str:
 
 
 def stack_file(stack: str) -> dict[str, Any]:
-    """The configuration in the file of a stack of the repository."""
-    return with_subscription(configuration(stack)[1]) | {"stack": stack}
+    """The configuration of a stack of the tests."""
+    return with_subscription(configuration(stack, file_of(stack))[1]) | {"stack": stack}

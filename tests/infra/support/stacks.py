@@ -1,8 +1,13 @@
-"""The project's stacks, each rendered once in a run of the tests."""
+"""The stacks of the tests, each rendered once in a run of the tests.
+
+Their settings are in `tests/infra/stacks/` and not in the files of the repository, which a team
+changes.
+"""
 
 import json
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +16,12 @@ from infra.render.render import run
 from infra.resources import of_kind
 from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
+from tests import ROOT
+
+
+def file_of(stack: str) -> Path:
+    """The file with the settings of a stack of the tests."""
+    return ROOT / "tests" / "infra" / "stacks" / f"{stack}.yaml"
 
 
 def rendered(stack, **overrides):
@@ -36,7 +47,7 @@ def only(resources, kind, name=None):
 
 def settings_of(stack, **overrides):
     """The settings of the same stack."""
-    _, values = configuration(stack)
+    _, values = configuration(stack, file_of(stack))
     for key, value in _dotted(overrides).items():
         values = assign(values, key, value)
     return load(with_subscription(values) | {"stack": stack})
@@ -44,7 +55,7 @@ def settings_of(stack, **overrides):
 
 @cache
 def _run(stack, overrides):
-    return run(stack, json.loads(overrides))
+    return run(stack, json.loads(overrides), file_of(stack))
 
 
 def _dotted(overrides):

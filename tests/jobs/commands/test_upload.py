@@ -12,7 +12,7 @@ from common.waiting import wait_until
 from jobs.commands import upload
 from jobs.commands.upload import UploadOptions
 from jobs.console import Console
-from jobs.errors import AccessError, ConflictError, MissingError
+from jobs.errors import AccessError, ConflictError, MissingError, RequestError
 from jobs.retry import StorageRetry
 from jobs.transfer import blob_upload
 from jobs.transfer.blob_upload import BlobUploader
@@ -151,6 +151,27 @@ def test_blocks_that_storage_has_lost_are_sent_again(live, tmp_path, capsys, mon
     done = answer(capsys)
     assert (done["new_files"], done["sent_bytes"]) == (1, 6 << 20)
     assert blobs(live, "raw/lost")["archive.tar"].size == 5 << 20
+
+
+def test_blocks_that_storage_refuses_each_time_are_read_three_times_and_reported_as_it_says(
+    live, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "archive.tar").write_bytes(os.urandom(3 << 20))
+    says = {"code": "InvalidBlockList", "message": "The specified block list is invalid."}
+    live.azure.admin.fault("PUT .*comp=blocklist", status=400, times=None, **says)
+    live.azure.admin.forget_requests()
+    with pytest.raises(RequestError) as error:
+        send_folder(live, folder, "raw/refused")
+    assert str(error.value).startswith(
+        "refused/archive.tar: storage refused its blocks 3 times (InvalidBlockList: The specified"
+        " block list is invalid.); check whether"
+    )
+    sent = [one.query for one in live.azure.requests if one.method == "PUT"]
+    assert sum("comp=blocklist" in query for query in sent) == 3
+    assert blobs(live, "raw/refused") == {}
 
 
 def test_a_file_that_changes_underneath_leaves_the_set_incomplete(live, tmp_path, monkeypatch):

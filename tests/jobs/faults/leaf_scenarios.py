@@ -12,7 +12,7 @@ from jobs.extras.pipelines.backend import BackendOptions
 from jobs.extras.pipelines.comment import CommentOptions
 from jobs.extras.pipelines.declaration import WORKFLOWS, StateNames
 from jobs.throughput import FILE, read
-from tests import ROOT
+from tests.infra.support.stacks import file_of
 from tests.jobs.faults.github import VARIABLES
 from tests.jobs.faults.trial import Trial
 
@@ -62,7 +62,7 @@ def set_up_backend(world: "Scenarios") -> Trial:
     world.azure.azurite.add_account(names.account)
     world.azure.azurite.ensure(names.account)
     settings = world.folder / "Pulumi.backend.yaml"
-    settings.write_text((ROOT / "Pulumi.dev.yaml").read_text())
+    settings.write_text(file_of("dev").read_text())
     options = BackendOptions(
         repository="team/platform",
         subscription=_STATE,

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.infra.support.stacks import rendered
+from infra.render.render import render
 
 
 def ran(deployment, *arguments):
@@ -19,7 +19,7 @@ def exported(deployment):
 
 def resource_count():
     """How many resources Pulumi counts in the development stack: the stack itself too."""
-    return len(rendered("dev")) + 1
+    return len(render("dev", {})) + 1
 
 
 def azure_resources(deployment):

@@ -15,7 +15,7 @@ from jobs.extras.pipelines import backend, declaration
 from jobs.extras.pipelines.declaration import ROLES, StateNames, holds
 from rehearsal.options import Options
 from rehearsal.simulator import Simulator
-from tests import ROOT
+from tests.infra.support.stacks import file_of
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000002"
 SOMEBODY = "00000000-0000-4000-8000-00000000000a"
@@ -31,7 +31,7 @@ OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 def settings(tmp_path_factory):
     """Settings of a stack that Pulumi does not know."""
     settings = tmp_path_factory.mktemp("settings") / "Pulumi.dev.yaml"
-    text = (ROOT / "Pulumi.dev.yaml").read_text()
+    text = file_of("dev").read_text()
     pins = f"    id: {SUBSCRIPTION}\n    tenant: {Options().tenant_id}\n    low_priority_cores: 100"
     settings.write_text(text.replace("    low_priority_cores: 100", pins))
     return settings
@@ -196,7 +196,7 @@ def test_whoever_deploys_from_a_workflow_cannot_make_owners(azure, answer):
 
 
 def test_a_stack_without_a_subscription_is_told_where_to_get_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(ROOT / "Pulumi.dev.yaml"))
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file_of("dev")))
     assert main(BACKEND) != 0
     assert "--subscription $(az account show --query id --output tsv)" in capsys.readouterr().err
 
@@ -205,8 +205,7 @@ def test_a_stack_in_a_group_that_exists_gives_its_identities_that_group_only(tmp
     settings = tmp_path / "Pulumi.dev.yaml"
     group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/theirs"
     settings.write_text(
-        (ROOT / "Pulumi.dev.yaml").read_text()
-        + f"  ml-azure-horovod:resource_group:\n    existing: {group}\n"
+        file_of("dev").read_text() + f"  ml-azure-horovod:resource_group:\n    existing: {group}\n"
     )
     pins = {"id": SUBSCRIPTION, "tenant": Options().tenant_id}
     needs = read_file("dev", settings, pins)
