@@ -1,6 +1,7 @@
 """The command line: valid arguments, and errors for invalid ones."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -34,6 +35,13 @@ def test_help_names_every_command_and_every_exit_status(capsys):
 
 def test_every_command_stands_in_a_group_of_the_help():
     assert {command.group for command in COMMANDS.values()} <= set(GROUPS)
+
+
+def test_a_command_of_the_first_day_names_the_stack_if_it_reads_no_other():
+    page = (ROOT / "docs" / "first-day-on-azure.md").read_text()
+    lines = re.findall(r"^    \.venv/bin/python -m jobs (\S+)(.*)", page, re.MULTILINE)
+    reads = {verb: "--stack " in rest for verb, rest in lines if COMMANDS[verb].outputs == "named"}
+    assert reads == {"plan": True}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
+from jobs.cli import COMMANDS
 from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
@@ -116,14 +117,17 @@ class Cloud:
     """Further environment variables of commands."""
 
     def start(self, verb, *arguments, repository=ROOT):
-        """Begin `python -m jobs VERB --stack STACK ...`."""
+        """Begin `python -m jobs VERB --stack STACK ...`; a verb that reads a stack only if it is
+        named is given none.
+        """
         of_terminal = {"PWD": str(repository), "PYTHONUNBUFFERED": "1"}
         environment = {
             **self.deployment.command_environment,
             **self.variables,
             **of_terminal,
         }
-        stack = ("--stack", self.deployment.stack)
+        named = COMMANDS[verb].outputs == "named"
+        stack = () if named else ("--stack", self.deployment.stack)
         command = Command(["-m", "jobs", verb, *stack, *arguments], self.folder, environment)
         self.commands.callback(command.kill)
         return command

@@ -22,6 +22,10 @@ SMALL = (
 """Options of runs that take seconds."""
 SWEEP = ("steps=1", "repeat=1", POLL, "even-if-poor=True")
 """Nodes are processes without GPUs here, one for each node."""
+MEASURED = {1: "measured", 2: "?"}
+"""The basis of a plan once both points are measured. A point of two nodes counts only if it has all
+of their GPUs, and these have one of eight; tests/jobs/extras/estimate has points of whole nodes.
+"""
 
 
 def flags(texts):
@@ -64,7 +68,8 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     cloud, clone = platform
 
     def plan():
-        return bases(cloud.jobs("plan", "--json", *NODES, "--", *PROGRAM, repository=clone))
+        named = ("--stack", "dev", "--json", *NODES)
+        return bases(cloud.jobs("plan", *named, "--", *PROGRAM, repository=clone))
 
     # Nothing is said of so small a batch before it is measured.
     assert plan() == {1: "?", 2: "?"}
@@ -77,11 +82,15 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     assert sweep.wait() == 0, sweep.words
     assert "PreemptionError" in sweep.out
     assert "of one node" in sweep.out
-    assert plan() == {1: "measured", 2: "measured"}
+    assert plan() == MEASURED
 
 
-MORE = {"submit": flags((POLL, "resubmit.backoff-seconds=1")), "scaling": [*flags(SWEEP), "--yes"]}
-"""Further options of commands, for nodes that are processes."""
+MORE = {
+    "submit": flags((POLL, "resubmit.backoff-seconds=1")),
+    "scaling": [*flags(SWEEP), "--yes"],
+    "plan": ["--json"],
+}
+"""Further options of commands, for nodes that are processes and for answers that are read."""
 
 
 @pytest.fixture
@@ -115,7 +124,10 @@ def test_the_commands_of_the_first_day_end_as_their_page_says(platform, first_da
     for command in before:
         # No node has InfiniBand here.
         status = 23 if "check" in command else 0
-        cloud.jobs(*command, status=status, repository=clone)
+        done = cloud.jobs(*command, status=status, repository=clone)
+        if command[0] == "plan":
+            assert bases(done) == MEASURED
+            assert "scaling/dev/day/points.jsonl" in done.words
     run = cloud.start(*training, repository=clone)
     run.wait_for_words("step    500")
     cloud.jobs(*cancel, repository=clone)

@@ -69,6 +69,23 @@ def test_a_plan_of_a_stack_rests_on_the_newest_point_of_all_of_its_sweeps(
     assert document["choices"][0]["images_per_s"][1] == pytest.approx(8000, rel=0.01)
 
 
+def test_a_plan_uses_the_points_of_a_stack_only_if_the_stack_is_named(
+    live, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for nodes in (1, 2):
+        file = Path(throughput.FOLDER) / "dev" / "day" / throughput.FILE
+        throughput.append(file, point(nodes, 8000.0 * nodes))
+    given = ["--preset", "imagenet-ndv2", "--nodes", "1", "2", "--json"]
+    named = json.loads(plan(live, capsys, *given).out)["choices"]
+    assert {one["nodes"]: one["basis"] for one in named} == {1: "measured", 2: "measured"}
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    assert main(["plan", *given]) == 0
+    assert "measured" not in {
+        one["basis"] for one in json.loads(capsys.readouterr().out)["choices"]
+    }
+
+
 def test_another_network_of_a_newer_sweep_does_not_hide_a_point(
     live, tmp_path, capsys, monkeypatch
 ):
