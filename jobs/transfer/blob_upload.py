@@ -136,7 +136,7 @@ class BlobUploader:
                 raise RequestError(
                     f"{blob.blob_name}: storage refused its blocks {ATTEMPTS} times"
                     f" (InvalidBlockList: {said}); check whether someone else writes to this"
-                    " folder, then run the same command again, which sends only what is missing",
+                    " folder, then run the same command again, which sends only missing files",
                     error.status_code,
                 ) from error
         return md5.digest()

@@ -84,7 +84,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_file_that_the_code_names_exists(world):
-    folders = {path.name for one in WORLDS for path in (ROOT / one).rglob("*") if path.is_dir()}
+    folders = {path.name for name in WORLDS for path in (ROOT / name).rglob("*") if path.is_dir()}
     missing = [
         f"{file.relative_to(ROOT)}: {name}"
         for file in sorted((ROOT / world).rglob("*.py"))

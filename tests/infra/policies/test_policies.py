@@ -60,7 +60,8 @@ def test_no_rule_fires_on_any_option(name):
 
 @pytest.mark.parametrize("name", STACKS)
 def test_no_rule_fires_on_a_stack_of_the_repository(name):
-    assert [one.message for one in pack.check(render(name, {}), settings_of_file(name))] == []
+    violations = pack.check(render(name, {}), settings_of_file(name))
+    assert [violation.message for violation in violations] == []
 
 
 def test_the_record_of_inputs_is_what_the_stacks_declare():

@@ -1,4 +1,4 @@
-"""What a team writes into the file of its stack changes no variant of the tests, and no record."""
+"""Settings in the file of a team's stack change no variant of the tests, and no record."""
 
 import shutil
 
@@ -34,7 +34,7 @@ def teams(tmp_path, monkeypatch):
         name, values = configuration(stack)
         for key, value in TEAM.items():
             values = stack_config.assign(values, key, value)
-        text = yaml.safe_dump({"config": {f"{name}:{key}": one for key, one in values.items()}})
+        text = yaml.safe_dump({"config": {f"{name}:{key}": value for key, value in values.items()}})
         (tmp_path / f"Pulumi.{stack}.yaml").write_text(text)
     monkeypatch.setattr(stack_config, "ROOT", tmp_path)
 
@@ -50,7 +50,8 @@ def test_the_settings_of_no_recorded_stack_follow_the_teams_file():
 def test_a_stack_of_the_tests_is_rendered_for_the_subscription_of_its_variants():
     # The prefix makes it a stack that no other test has rendered before.
     resources = rendered("dev", **SPOKE, prefix="own")
-    ids = {one.id.split("/")[2] for one in resources if one.id.startswith("/subscriptions/")}
+    in_azure = [resource.id for resource in resources if resource.id.startswith("/subscriptions/")]
+    ids = {id_.split("/")[2] for id_ in in_azure}
     assert ids == {PLACEHOLDERS["id"], THEIRS.split("/")[2]}
 
 

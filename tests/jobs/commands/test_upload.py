@@ -169,7 +169,7 @@ def test_blocks_that_storage_refuses_each_time_are_read_three_times_and_reported
         "refused/archive.tar: storage refused its blocks 3 times (InvalidBlockList: The specified"
         " block list is invalid.); check whether"
     )
-    sent = [one.query for one in live.azure.requests if one.method == "PUT"]
+    sent = [request.query for request in live.azure.requests if request.method == "PUT"]
     assert sum("comp=blocklist" in query for query in sent) == 3
     assert blobs(live, "raw/refused") == {}
 

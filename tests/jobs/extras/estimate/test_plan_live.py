@@ -77,13 +77,13 @@ def test_a_plan_uses_the_points_of_a_stack_only_if_the_stack_is_named(
         file = Path(throughput.FOLDER) / "dev" / "day" / throughput.FILE
         throughput.append(file, point(nodes, 8000.0 * nodes))
     given = ["--preset", "imagenet-ndv2", "--nodes", "1", "2", "--json"]
-    named = json.loads(plan(live, capsys, *given).out)["choices"]
-    assert {one["nodes"]: one["basis"] for one in named} == {1: "measured", 2: "measured"}
+    choices = json.loads(plan(live, capsys, *given).out)["choices"]
+    bases = {choice["nodes"]: choice["basis"] for choice in choices}
+    assert bases == {1: "measured", 2: "measured"}
     monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
     assert main(["plan", *given]) == 0
-    assert "measured" not in {
-        one["basis"] for one in json.loads(capsys.readouterr().out)["choices"]
-    }
+    choices = json.loads(capsys.readouterr().out)["choices"]
+    assert "measured" not in {choice["basis"] for choice in choices}
 
 
 def test_another_network_of_a_newer_sweep_does_not_hide_a_point(
