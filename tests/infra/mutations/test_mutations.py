@@ -26,11 +26,13 @@ def test_what_no_rule_catches_is_listed_with_its_reason(outcomes):
     assert [one.text for one in outcomes if one.rule is None and one.reason is None] == []
 
 
+@pytest.mark.long
 def test_no_reason_is_listed_for_nothing(outcomes):
     missed = [one.text for one in outcomes if one.rule is None]
     assert [row for row in HARMLESS if not any(re.fullmatch(row, text) for text in missed)] == []
 
 
+@pytest.mark.long
 def test_each_input_and_each_resource_is_mutated(outcomes):
     changed = {one.mutation.change.partition(":")[0] for one in outcomes}
     stack = rendered(mutations.STACK, **mutations.OVERRIDES)

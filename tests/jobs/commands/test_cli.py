@@ -174,12 +174,13 @@ def test_a_preparation_refuses_the_options_that_it_would_ignore(capsys):
     with pytest.raises(SystemExit):
         main(["prepare", "--help"])
     text = capsys.readouterr().out
-    ignored = ("--cluster", "--nodes", "--cpu-processes", "--shm-size", "--data.asset")
+    ignored = ("--nodes", "--cpu-processes", "--shm-size", "--data.asset")
     for option in ignored:
         assert option not in text
         assert main(["prepare", "folder", "--raw", "a", "--prepared", "b", option, "1"]) == 2
         assert f"{option}: unknown option" in capsys.readouterr().err
-    for option in ("--experiment", "--timeout-hours", "--variables", "--resubmit.attempts"):
+    read = ("--cluster", "--experiment", "--timeout-hours", "--variables", "--resubmit.attempts")
+    for option in read:
         assert option in text
 
 
