@@ -109,8 +109,8 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     others = [name for name in layout.images if name != found_image]
     masks = [name for name in others if _MASKS.search(name)]
     named = {name for name, of in layout.features.items() if of.get("_type") == "ClassLabel"}
-    named |= {*_LABELS} & layout.types.keys()
-    # A column of integers, such as one of ids, is no reason to take masks for further images.
+    named |= {*_LABELS} & layout.types.keys() - layout.images.keys()
+    # Integers of any name, such as ids, do not say that an image has a class and no mask.
     if not label and not named and (masks or (others and not layout.labels)):
         raise UnfitFileError(
             f"has no column of labels, but another one of images, {(masks or others)[0]!r}; if"
