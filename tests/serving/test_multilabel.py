@@ -18,7 +18,7 @@ from trainer.scoring.server import PYTHON
 from trainer.tasks.task import Serving
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_class_is_answered_with_its_probability_and_whether_it_is_present(tmp_path):
     image = load_records()[0].encoded
     (tmp_path / "image.png").write_bytes(image)

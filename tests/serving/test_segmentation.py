@@ -37,7 +37,7 @@ Path(sys.argv[3]).write_text(json.dumps(dict(zip(forms, answers, strict=True))))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_segmentation_answers_with_masks_and_the_parts_of_the_classes(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
     buffer = io.BytesIO()

@@ -71,7 +71,7 @@ def test_a_measurement_continues_where_it_was_and_keeps_what_failed(tmp_path, mo
     assert len(asked) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_measurement_of_one_rank_has_a_rate_of_its_training(tmp_path, capsys):
     options = Options(
         folder=str(tmp_path), ranks=(1,), repeat=1, steps=2, image_size=32, depth=18, batch_size=2

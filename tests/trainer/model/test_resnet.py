@@ -54,7 +54,12 @@ def test_resnet50_has_the_published_number_of_parameters():
 
 @pytest.mark.parametrize(
     ("depth", "published"),
-    [(18, 11_689_512), (34, 21_797_672), (101, 44_549_160), (152, 60_192_808)],
+    [
+        (18, 11_689_512),
+        pytest.param(34, 21_797_672, marks=pytest.mark.long),
+        pytest.param(101, 44_549_160, marks=pytest.mark.long),
+        pytest.param(152, 60_192_808, marks=pytest.mark.long),
+    ],
 )
 def test_other_depths_have_the_published_number_of_parameters(depth, published):
     model = build_resnet(ModelConfig(depth=depth), classes=1000)

@@ -302,6 +302,7 @@ def test_images_of_every_depth_have_the_pixels_of_their_records_or_are_refused(o
         assert ways["SavedModel alone"] == plain, (depth, ways)
 
 
+@pytest.mark.long
 def test_the_page_shows_what_was_compared(outcomes):
     lines = ["| images | " + " | ".join(WAYS) + " |", "|---|" + "---|" * len(WAYS)]
     lines += [

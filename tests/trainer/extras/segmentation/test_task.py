@@ -175,6 +175,7 @@ def test_an_overlay_colours_classes_but_not_the_background():
     assert [bool((row != 100).any()) for row in small[:, 18:26]] == [n == 5 for n in range(8)]
 
 
+@pytest.mark.long
 def test_the_exported_model_returns_the_mask_of_each_image(tmp_path):
     import io
 

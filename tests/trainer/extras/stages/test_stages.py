@@ -250,8 +250,8 @@ def test_weights_and_the_state_of_the_optimizer_stay_where_the_layers_are(kind):
     assert divided["slots"] == copies * divided["variables"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compression", ["none", pytest.param("fp16", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("compression", ["none", "fp16"])
 def test_two_ranks_of_two_stages_train_as_two_ranks_of_one(compression):
     changes = {}
     if compression == "fp16":
