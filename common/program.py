@@ -207,6 +207,12 @@ class Program:
             databases = sys.modules.get("sqlite3")
             if databases is None or not isinstance(error, databases.OperationalError):
                 raise
+            # Other codes are errors of the program, such as wrong SQL.
+            if error.sqlite_errorcode & 0xFF not in {
+                databases.SQLITE_FULL, databases.SQLITE_IOERR, databases.SQLITE_CANTOPEN,
+                databases.SQLITE_READONLY,
+            }:  # fmt: skip
+                raise
             return report(
                 UserError(
                     f"a database for this command cannot be written or read ({error}); free space"

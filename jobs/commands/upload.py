@@ -21,7 +21,7 @@ from jobs.assets.data_sets import DataSet
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import connect
 from jobs.console import Console
-from jobs.errors import ConflictError
+from jobs.errors import ConflictError, RequestError
 from jobs.options import FOLDER, NAME
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri
@@ -135,7 +135,7 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
             try:
                 with progress:
                     upload.run()
-            except (AzureError, KeyboardInterrupt):
+            except (AzureError, RequestError, KeyboardInterrupt):
                 console.note(_stopped_words(facts, len(upload.new), progress.total_moved))
                 raise
         asset = registration.register(data.version(upload.md5s))

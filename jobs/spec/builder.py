@@ -246,8 +246,12 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Clus
             )
         name = _USUAL[duty] if _USUAL[duty] in fitting else fitting[0]
         if name != _USUAL[duty] and len(fitting) > 1:
+            choices = ", ".join(f"{key} ({usable[key]})" for key in sorted(fitting))
             raise SpecError(
-                [f"--cluster: is missing, as {stack} has several clusters; choose from {known}"]
+                [
+                    f"--cluster: is missing, as {stack} has several clusters with the duty {duty};"
+                    f" choose from {choices}"
+                ]
             )
     if name not in usable:
         raise SpecError([f"--cluster: {stack} has no cluster {name} for jobs; choose from {known}"])

@@ -135,7 +135,7 @@ class BlobUploader:
                 said = str(error.message).partition("\n")[0]
                 raise RequestError(
                     f"{blob.blob_name}: storage refused its blocks {ATTEMPTS} times"
-                    f" (InvalidBlockList: {said}); check whether someone else writes to this"
+                    f" (InvalidBlockList: {said}); check whether another program writes to this"
                     " folder, then run the same command again, which sends only missing files",
                     error.status_code,
                 ) from error

@@ -67,13 +67,14 @@ class FolderUpload:
                 for name, file in self.data.files.items()
                 if not self._exists(file, blobs.get(name))
             ]
+            self.new.difference_update(file.name for file in lacking)
             next_files = [file for file in lacking if file.name != self.data.last] or lacking
             if not next_files:
                 return
             self._send(next_files, blobs)
         raise RequestError(
             f"{self.target}: after {ROUNDS} rounds its files still differ from the uploaded ones;"
-            " check whether someone else writes to this folder"
+            " check whether another program writes to this folder"
         )
 
     def _send(self, files: Sequence[LocalFile], blobs: Mapping[str, Blob]) -> None:

@@ -3,6 +3,7 @@ help."""
 
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -146,6 +147,11 @@ def test_a_database_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     [line] = done.stderr.splitlines()
     assert line.startswith("error: a database for this command cannot be written or read (")
     assert line.endswith("or set TMPDIR to another one")
+
+
+def test_a_mistake_in_a_query_is_an_error_of_the_program_with_its_traceback():
+    with pytest.raises(sqlite3.OperationalError, match="syntax error"):
+        PROGRAM.main(["copy"], lambda *_: sqlite3.connect("").execute("SELEC 1"))
 
 
 def test_another_pipe_that_breaks_is_an_error(capsys):

@@ -81,7 +81,8 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     top = facts["top"] if task.answers.tabular else 0
     mine: list[Unit] = []
     with (
-        interruptible(lambda: plural(_count_done(mine), "file")),
+        # Before the images are listed, the files of this machine are unknown.
+        interruptible(lambda: plural(_count_done(mine), "file") if mine else "no further file"),
         tempfile.TemporaryDirectory(prefix="score-") as scratch,
     ):
         listing, size = Path(scratch) / "listing.sqlite", options.images_per_file

@@ -181,13 +181,20 @@ def _write(path: Path, images: Iterable[tuple[str, int]]) -> None:
 
 def _read(path: Path) -> Iterator[tuple[str, int]]:
     """Yield what `_write` has written."""
-    line = ""
     try:
         with path.open(encoding="utf-8") as file:
-            for line in file:
-                if line not in ("{\n", "}\n"):
-                    yield from parse_object("{" + line.rstrip(",\n") + "}").items()
+            line, end = file.readline(), ",\n"
+            if line != "{\n":
+                raise ValueError("it does not begin with a line {")
+            while (line := file.readline()) != "}\n":
+                if end != ",\n" or not line:
+                    raise ValueError("it is incomplete")
+                end = ",\n" if line.endswith(",\n") else "\n"
+                for name, size in parse_object("{" + line.removesuffix(end) + "}").items():
+                    if type(size) is not int:
+                        raise ValueError(f"the size of {name!r} is not a whole number")
+                    yield name, size
+            if file.read(1) or end == ",\n":
+                raise ValueError("it lists no image at its end, or has more after it")
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read ({error}); remove it to list again") from error
-    if line != "}\n":
-        raise DataError(f"{path}: cannot be read (it is incomplete); remove it to list again")

@@ -154,7 +154,7 @@ def test_blocks_that_storage_has_lost_are_sent_again(live, tmp_path, capsys, mon
 
 
 def test_blocks_that_storage_refuses_each_time_are_read_three_times_and_reported_as_it_says(
-    live, tmp_path, monkeypatch
+    live, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
     folder = tmp_path / "set"
@@ -169,6 +169,7 @@ def test_blocks_that_storage_refuses_each_time_are_read_three_times_and_reported
         "refused/archive.tar: storage refused its blocks 3 times (InvalidBlockList: The specified"
         " block list is invalid.); check whether"
     )
+    assert "stopped: 0 of 1 file and " in capsys.readouterr().err
     sent = [request.query for request in live.azure.requests if request.method == "PUT"]
     assert sum("comp=blocklist" in query for query in sent) == 3
     assert blobs(live, "raw/refused") == {}

@@ -15,7 +15,7 @@ from tests.trainer.export.test_predict import draw
 from tests.trainer.support.command import run_trainer, start_trainer
 from tests.trainer.support.made_run import make_exported_run
 from trainer import cli
-from trainer.scoring import unit
+from trainer.scoring import batch, unit
 
 IMAGES = 70
 
@@ -238,6 +238,46 @@ def test_it_says_how_to_continue_when_it_is_asked_to_end(score, tmp_path, undist
     assert score(*command)[0] == 0
     assert calls == [0, 1, 2, *range(2, 8)]
     assert content(output) == undisturbed
+
+
+def test_it_gives_no_number_of_files_before_they_are_known(
+    score, tmp_path, undisturbed, monkeypatch
+):
+    output = tmp_path / "scores"
+    for name, data in undisturbed.items():
+        write_atomically(output / name, data)
+    monkeypatch.setattr(batch, "list_images", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    status, _, err = score("--output", output, "--images-per-file", "10")
+    assert status == 128 + signal.SIGTERM
+    assert "interrupted with no further file finished; run the same command again" in err
+
+
+@pytest.mark.parametrize(
+    ("listing", "fault"),
+    [
+        ("", "it does not begin with a line {"),
+        ('{\n"a.png": 1,\n', "it is incomplete"),
+        ('{\n"a.png": 1,\n"b.p', "Unterminated string"),
+        ('{\n"a.png": 1\n"b.png": 1\n}\n', "it is incomplete"),
+        ('{\n"a.png": {}\n}\n', "the size of 'a.png' is not a whole number"),
+        ('{\n"a.png": 1\n}\n{\n}\n', "has more after it"),
+        ("{\n}\n", "it lists no image"),
+    ],
+)
+def test_a_damaged_list_of_images_is_refused_by_the_other_machines(
+    score, tmp_path, undisturbed, monkeypatch, listing, fault
+):
+    output = tmp_path / "scores"
+    for name, data in undisturbed.items():
+        write_atomically(output / name, data)
+    (output / "_images.json").write_text(listing)
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    status, _, err = score("--output", output, "--images-per-file", "10")
+    assert status == 3
+    assert f"{output / '_images.json'}: cannot be read (" in err
+    assert fault in err
+    assert "; remove it to list again" in err
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def test_further_images_need_no_memory(export, tmp_path, monkeypatch, names):
         )
         score(options)
         assert json.loads((root / "scores/_scores.json").read_text())["images"] == count
-        # The second of two machines takes the names from the list of the first.
+        # The second of two machines reads the list of the first: it takes kept names from there,
+        # and compares hashed ones with its own.
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
         score(options)

@@ -25,6 +25,7 @@ from trainer.data.manifest import Manifest, Shard, load_manifest
 from trainer.data.pixels.encoded_image import as_used
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.on_disk import decoded, encoded
+from trainer.data.prepare.output import only_writer
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.errors import DataError
 
@@ -85,6 +86,7 @@ def run(options: NearDuplicatesOptions) -> None:
     Raises:
         ConfigError: No folder is given.
         DataError: The folder has no data set with a validation split, or a record cannot be read.
+        UserError: Another process is writing there.
     """
     if not options.folder:
         raise ConfigError(["near-duplicates: DIR is missing; name the folder of the data set"])
@@ -93,8 +95,9 @@ def run(options: NearDuplicatesOptions) -> None:
     if "validation" not in manifest.splits:
         raise DataError(f"{folder}: has no validation split")
     files = manifest.folder(folder)
-    rows = find(files, manifest, options.near_distance, options.processes, work_through)
-    tell(folder, manifest, rows)
+    with only_writer(folder):
+        rows = find(files, manifest, options.near_distance, options.processes, work_through)
+        tell(folder, manifest, rows)
 
 
 def check_prepared(

@@ -92,7 +92,8 @@ def read_layout(path: str) -> Layout:
 
 def find_columns(layout: Layout, image: str | None, label: str | None) -> Columns:
     """Return the columns to train on: those that are named, or that `datasets` described as image
-    and class, or that are called image and label, or the only ones of a fitting type.
+    and class, or that are called image and label, or the only ones of a fitting type. Integers of
+    another name are no classes if the file has masks: they must be named.
 
     Args:
         layout: Schema of a file.
@@ -107,15 +108,15 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     if column in layout.targets:
         return Columns(found_image, column, layout.images[found_image], *layout.targets[column])
     others = [name for name in layout.images if name != found_image]
-    masks = [name for name in others if _MASKS.search(name)]
+    masks = [name for name in others if _MASKS.search(name) or name in _LABELS]
     named = {name for name, of in layout.features.items() if of.get("_type") == "ClassLabel"}
     named |= {*_LABELS} & layout.types.keys() - layout.images.keys()
     # Integers of any name, such as ids, do not say that an image has a class and no mask.
     if not label and not named and (masks or (others and not layout.labels)):
         raise UnfitFileError(
-            f"has no column of labels, but another one of images, {(masks or others)[0]!r}; if"
-            f" these are masks, {OTHER_COMMANDS[MASK]}; otherwise name the labels with"
-            " --label-column"
+            "has no column that is called or described as one of labels, but another one of images,"
+            f" {(masks or others)[0]!r}; if these are masks, {OTHER_COMMANDS[MASK]}; otherwise name"
+            " the column of classes with --label-column"
         )
     found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", _LABELS)
     return Columns(found_image, found_label, layout.images[found_image])

@@ -8,6 +8,7 @@ from tests.trainer.data.duplicates.test_hashes import encode, scene
 from tests.trainer.support.data_sets.image_folders import content, prepare, records
 from trainer.cli import main
 from trainer.data.manifest import load_manifest
+from trainer.data.prepare.output import only_writer
 from trainer.errors import DataError
 from trainer.report.data_set_page import write_inspection
 from trainer.report.options import InspectOptions
@@ -46,6 +47,14 @@ def test_a_search_that_was_killed_leaves_no_file_behind_the_next_one(folder, tmp
     assert main(["near-duplicates", str(output)]) == 0
     assert not left.exists()
     assert listed(output) == PAIRS
+
+
+def test_a_second_search_of_the_same_data_set_is_refused(folder, tmp_path, capsys):
+    output = tmp_path / "set"
+    prepare(folder, output, near_duplicates="off")
+    with only_writer(output):
+        assert main(["near-duplicates", str(output)]) == 1
+    assert f"{output}: another process is writing there; wait for it" in capsys.readouterr().err
 
 
 def test_pairs_are_reported_and_nothing_is_removed(folder, tmp_path, capsys):

@@ -206,12 +206,15 @@ def test_columns_that_are_ambiguous_must_be_named(tmp_path):
     refused(tmp_path, "which column is the label is not clear; name it with --label-column")
 
 
+@pytest.mark.parametrize("mask", ["mask", "label"])
 @pytest.mark.parametrize("numbers", [("image_id",), ("width", "height"), ()])
-def test_images_and_masks_without_a_class_are_refused_whatever_numbers_they_have(tmp_path, numbers):
+def test_images_and_masks_without_a_class_are_refused_whatever_numbers_they_have(
+    tmp_path, numbers, mask
+):
     encoded = [record.encoded for record in pictures(9)]
-    columns = {"image": encoded, "mask": encoded, **dict.fromkeys(numbers, range(9))}
+    columns = {"image": encoded, mask: encoded, **dict.fromkeys(numbers, range(9))}
     put(tmp_path, pa.table(columns))
-    words = r"no column of labels, but another one of images, 'mask'.*prepare segmentation"
+    words = rf"one of labels, but another one of images, '{mask}'.*prepare segmentation"
     refused(tmp_path, words, image_column="image")
     put(tmp_path, pa.table(columns | {"grade": range(9)}))
     asked = PrepareParquetOptions(input=str(tmp_path), image_column="image", label_column="grade")

@@ -136,8 +136,8 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
             _add(record, scanned, f"{Path(task.file).name}, {where}")
             if len(scanned.labels) > MAX_CLASSES:
                 raise DataError(
-                    f"{task.path}, {where or records.where}: has one of more than"
-                    f" {MAX_CLASSES:,} labels, too many to be classes"
+                    f"{task.path}, {where}: has one of more than {MAX_CLASSES:,} labels, too many"
+                    " to be classes; write the shards again with the numbers of classes as labels"
                 )
             advance(1)
             where = ""
