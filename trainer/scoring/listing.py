@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from common.errors import ConfigError
 from common.files import parse_object, replacing
@@ -183,18 +183,27 @@ def _read(path: Path) -> Iterator[tuple[str, int]]:
     """Yield what `_write` has written."""
     try:
         with path.open(encoding="utf-8") as file:
-            line, end = file.readline(), ",\n"
-            if line != "{\n":
-                raise ValueError("it does not begin with a line {")
-            while (line := file.readline()) != "}\n":
-                if end != ",\n" or not line:
-                    raise ValueError("it is incomplete")
-                end = ",\n" if line.endswith(",\n") else "\n"
-                for name, size in parse_object("{" + line.removesuffix(end) + "}").items():
-                    if type(size) is not int:
-                        raise ValueError(f"the size of {name!r} is not a whole number")
-                    yield name, size
-            if file.read(1) or end == ",\n":
-                raise ValueError("it lists no image at its end, or has more after it")
+            yield from _entries(file)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read ({error}); remove it to list again") from error
+
+
+def _entries(file: TextIO) -> Iterator[tuple[str, int]]:
+    """Yield names and sizes.
+
+    Raises:
+        ValueError: It is not what `_write` writes.
+    """
+    if file.readline() != "{\n":
+        raise ValueError("it does not begin with a line {")
+    end = ",\n"
+    while (line := file.readline()) != "}\n":
+        if end != ",\n" or not line:
+            raise ValueError("it is incomplete")
+        end = ",\n" if line.endswith(",\n") else "\n"
+        for name, size in parse_object("{" + line.removesuffix(end) + "}").items():
+            if type(size) is not int:
+                raise ValueError(f"the size of {name!r} is not a whole number")
+            yield name, size
+    if file.read(1) or end == ",\n":
+        raise ValueError("it lists no image at its end, or has more after it")

@@ -188,7 +188,7 @@ def test_a_job_that_names_no_cluster_runs_on_the_usual_or_only_one_of_its_duty()
     assert training(stack=gpu).cluster == STACK.clusters["gpu"]
     with pytest.raises(SpecError, match="is missing, as the stack dev has several clusters"):
         training(stack=usual)
-    writes = {name: STACK.clusters["preparation"] for name in ("shards", "more")}
+    writes = dict.fromkeys(("shards", "more"), STACK.clusters["preparation"])
     others = {key: STACK.clusters[key] for key in ("gpu", "cpu")}
     with pytest.raises(SpecError, match="duty prepare; choose from more ") as caught:
         find_cluster(replace(STACK, clusters={**others, **writes}), None, "prepare")
@@ -202,7 +202,7 @@ def test_a_job_that_names_no_cluster_runs_on_the_usual_or_only_one_of_its_duty()
         (STACK, "gpux", "the stack dev has no cluster gpux for jobs; choose from cpu (4 x Standa"),
         (STACK, "build", "has no cluster build for jobs; choose from cpu (4 x Standard_D16ads_v5,"
          " Dedicated), gpu (16 x Standard_ND40rs_v2, LowPriority), preparation (4 x Standard_D16"),
-        (TWO, None, "is missing, as the stack dev has several clusters with the duty train; choose from a100 (16 x "),
+        (TWO, None, "has several clusters with the duty train; choose from a100 (16 x "),
         (BUILDS, None, "the stack dev has no cluster with the duty train; it has none"),
     ],
 )  # fmt: skip

@@ -103,7 +103,10 @@ def test_the_saved_model_gives_the_same_probabilities(trained, tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", networks("MobileNet", "EfficientNetB0", "ConvNeXtTiny", "MobileNetV3Small", "DenseNet121"))
+@pytest.mark.parametrize(
+    "name",
+    networks("MobileNet", "EfficientNetB0", "ConvNeXtTiny", "MobileNetV3Small", "DenseNet121"),
+)
 def test_mixed_precision_keeps_float32_weights_and_logits(name):
     half, whole = build(name, "mixed_float16"), build(name)
     convolutions = [x for x in all_layers(half) if isinstance(x, keras.layers.Conv2D)]
@@ -139,7 +142,9 @@ def test_no_network_normalises_images_again(name):
     assert {type(layer) for layer in before} <= {keras.layers.ZeroPadding2D}
 
 
-@pytest.mark.parametrize("name", networks("MobileNet", "EfficientNetB0", "MobileNetV3Small", "DenseNet121"))
+@pytest.mark.parametrize(
+    "name", networks("MobileNet", "EfficientNetB0", "MobileNetV3Small", "DenseNet121")
+)
 def test_batch_norms_have_our_momentum(name):
     norms = [x for x in all_layers(build(name)) if isinstance(x, keras.layers.BatchNormalization)]
     assert {layer.momentum for layer in norms} == {0.9}
