@@ -121,7 +121,7 @@ def test_data_that_one_group_has_prepared_train_what_the_other_submits(separated
     register, submit = blocks(PAGE, "separate: train")[0].splitlines()
     trainer = separated.people["TRAINERS"]
     assert "photos:" in separated.newcomer.run(register, **trainer)
-    small = ["--name", "photos", "--nodes", "1", *QUICK, "--", *TINY, "--batch-size", "1"]
+    small = ["--name", "photos", "--nodes", "1", *QUICK, "--", *TINY, "--batch-size", "2"]
     said = separated.newcomer.run(f"{submit} {' '.join(small)} --epochs 3", **trainer)
     assert "photos-r1: training completed" in said
 
