@@ -51,7 +51,7 @@ def test_each_depends_on_position_and_seed_alone(name, with_all):
     one = source(**{name: ON[name]})
     found = outputs(one, range(20))
     assert outputs(one, (13, 2, 19)) == {p: found[p] for p in (13, 2, 19)}
-    assert len(set(found.values())) > 8
+    assert len(set(found.values())) > 1
     other = outputs(source(seed=1, **{name: ON[name]}), range(20))
     assert other != found
     # The numbers of one do not depend on which others are in use.
