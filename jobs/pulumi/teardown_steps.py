@@ -33,8 +33,8 @@ DIAGNOSTICS: Final = "2021-05-01-preview"
 _DIAGNOSTICS: Final = {
     f"azure-native:{module}:DiagnosticSetting" for module in ("monitor", "insights")
 }
-_SETTINGS: Final = "/providers/microsoft.insights/diagnosticsettings"
-"""End of the ids of a resource's diagnostic settings, in lower case."""
+_SETTINGS: Final = "/providers/Microsoft.Insights/diagnosticSettings"
+"""End of the ids of a resource's diagnostic settings."""
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Teardown:
         workspace = self.manager.workspace_id.lower()
         own, others = [], []
         for place in sorted(
-            {workspace, *(setting.partition(_SETTINGS)[0] for setting in declared)}
+            {workspace, *(setting.partition(_SETTINGS.lower())[0] for setting in declared)}
         ):
             with suppress(MissingError, AccessError):
                 for setting in self.manager.items(f"{place}{_SETTINGS}", DIAGNOSTICS):
@@ -177,7 +177,7 @@ class Teardown:
         if own:
             self.did(f"deleted {plural(len(own), 'diagnostic setting')} of the workspace")
         for setting in others:
-            place, _, name = setting.lower().partition(f"{_SETTINGS}/")
+            place, _, name = setting.lower().partition(f"{_SETTINGS.lower()}/")
             self.did(
                 f"deleted diagnostic setting {name} of {place.rpartition('/')[2]}, which the stack"
                 " has not declared"

@@ -18,7 +18,7 @@ def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
     data = result(name)
     # A table may show a part of a benchmark, with rounds of its own.
-    parts = r"-(breakdown|default-memory|removal)$"
+    parts = r"-(breakdown|default-memory|removal|large)$"
     assert data["benchmark"] == re.sub(parts, "", name)
     assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
     assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
@@ -37,5 +37,6 @@ def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
         return
     # Two seeds show that runs of few steps differ by more than ways to train.
     # The ranges of three seeds of fine-tuning are far apart, and so are those on own images.
-    least = {"batches": 2, "fine-tune": 3, "own-images": 2}.get(name, 5)
+    # Bounded memory and the slope of the time show in one round of 800,000 images.
+    least = {"batches": 2, "fine-tune": 3, "own-images": 2, "growth-large": 1}.get(name, 5)
     assert options.get("rounds", options.get("kills", len(options.get("seeds", ())))) >= least

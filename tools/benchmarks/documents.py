@@ -1,7 +1,8 @@
 """Fill the tables of the documents from the raw rounds in tools/benchmarks/results/.
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`. `python -m tools.benchmarks NAME --json
-tools/benchmarks/results/NAME.json` writes NAME.json; the table `summary` combines several of them.
+tools/benchmarks/results/NAME.json` writes NAME.json, and NAME-large.json is of the same benchmark
+with more; the table `summary` combines several of them.
 """
 
 import importlib
@@ -33,7 +34,12 @@ def _of(row: Command) -> Callable[[Data], str]:
 
 SHOW: Mapping[str, Callable[[Data], str]] = {
     **DECIDED,
-    **{row.name: _of(row) for row in BENCHMARKS if (RESULTS / f"{row.name}.json").exists()},
+    **{
+        name: _of(row)
+        for row in BENCHMARKS
+        for name in (row.name, f"{row.name}-large")
+        if (RESULTS / f"{name}.json").exists()
+    },
     "input-default-memory": lambda data: table(
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),

@@ -22,6 +22,10 @@ _NEWER: Final = (
     "azure-native's API version is newer than that of the module, which does not have it yet; the "
     "SDK of azure-native has."
 )
+_RECORDED: Final = (
+    "The module does not have it; Azure shows it in recorded calls, or the newer API version of"
+    " azure-native has it."
+)
 _WORKSPACE: Final = "Microsoft.MachineLearningServices/workspaces"
 REQUESTS: Final[Mapping[str, str]] = {
     f"PUT {_WORKSPACE} 2025-12-01: armmachinelearning does not know": _NEWER,
@@ -43,8 +47,27 @@ ANSWERS: Final[Mapping[str, str]] = {
     f"PUT {_WORKSPACE} 2025-12-01: 500 InternalServerError": (
         "The simulator answers so on purpose when an update repeats rules of the managed network."
     ),
-    f"GET {_WORKSPACE} 2025-12-01: armmachinelearning does not know": _NEWER,
-    "GET Microsoft.MachineLearningServices workspaces 2025-12-01: armmachinelearning": _NEWER,
+    **{
+        f"{request}: {module} does not know": _RECORDED
+        for module, requests in {
+            "armmachinelearning": (
+                f"PUT {_WORKSPACE} 2025-12-01",
+                f"GET {_WORKSPACE} 2025-12-01",
+                "GET Microsoft.MachineLearningServices workspaces 2025-12-01",
+                f"PUT {_WORKSPACE}/computes 2025-12-01 computeType=AmlCompute",
+                f"GET {_WORKSPACE}/computes 2025-12-01",
+                f"GET {_WORKSPACE} computes 2025-12-01",
+            ),
+            "armauthorization": (
+                "PUT Microsoft.Authorization/roleDefinitions 2022-05-01-preview",
+                "GET Microsoft.Authorization/roleDefinitions 2022-05-01-preview",
+                "GET Microsoft.Authorization roleDefinitions 2022-05-01-preview",
+                "DELETE Microsoft.Authorization/roleDefinitions ?underlyingResourceAction"
+                " 2022-05-01-preview",
+            ),
+        }.items()
+        for request in requests
+    },
 }
 """Why an answer that a client does not accept stays."""
 _ANSWERED: Final = frozenset(

@@ -352,6 +352,11 @@ def test_diagnostic_settings_of_others_are_deleted_with_what_they_belong_to(stac
         if (place, name) != (account.rpartition("/")[2], "declared")
     )
     assert stack.live.azure.resources.below(stack.live.group, "/diagnosticSettings/") == []
+    paths = [request.path for request in stack.live.azure.requests]
+    asked = [path for path in paths if "diagnosticsettings" in path.lower()]
+    assert asked
+    # As Azure's specification spells it.
+    assert all("/providers/Microsoft.Insights/diagnosticSettings" in path for path in asked)
 
 
 def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, monkeypatch):
