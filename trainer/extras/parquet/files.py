@@ -92,8 +92,8 @@ def read_layout(path: str) -> Layout:
 
 def find_columns(layout: Layout, image: str | None, label: str | None) -> Columns:
     """Return the columns to train on: those that are named, or that `datasets` described as image
-    and class, or that are called image and label, or the only ones of a fitting type. Integers of
-    another name are no classes if the file has masks: they must be named.
+    and class, or that are called image and label, or the only ones of a fitting type. If the file
+    has masks, integers of another name must be named.
 
     Args:
         layout: Schema of a file.
