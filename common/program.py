@@ -207,8 +207,8 @@ class Program:
             databases = sys.modules.get("sqlite3")
             if databases is None or not isinstance(error, databases.OperationalError):
                 raise
-            # Other codes are errors of the program, such as wrong SQL.
-            if error.sqlite_errorcode & 0xFF not in {
+            # Other codes, or none, are errors of the program, such as wrong SQL.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {
                 databases.SQLITE_FULL, databases.SQLITE_IOERR, databases.SQLITE_CANTOPEN,
                 databases.SQLITE_READONLY,
             }:  # fmt: skip

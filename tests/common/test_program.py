@@ -154,6 +154,14 @@ def test_a_mistake_in_a_query_is_an_error_of_the_program_with_its_traceback():
         PROGRAM.main(["copy"], lambda *_: sqlite3.connect("").execute("SELEC 1"))
 
 
+def test_an_error_that_no_database_has_reported_keeps_its_traceback():
+    def fails(*_):
+        raise sqlite3.OperationalError("made here")
+
+    with pytest.raises(sqlite3.OperationalError, match="made here"):
+        PROGRAM.main(["copy"], fails)
+
+
 def test_another_pipe_that_breaks_is_an_error(capsys):
     def loses_a_peer(*_):
         raise BrokenPipeError(32, "Broken pipe")
