@@ -369,10 +369,12 @@ class _Reader:
             # Pulumi passes whole numbers as 4.0.
             value = int(value)
         if dataclasses.is_dataclass(bare) or _is_mapping(bare) or get_origin(bare) is tuple:
-            self.problems.append(f"{key}: {value!r:.60} is not {describe(bare)}")
+            self.problems.append(
+                f"{key}: {value!r:.60} is not {describe(bare)}{_cure(bare, value)}"
+            )
             return value
         if not accepts(bare, value):
-            self.problems.append(f"{key}: {value!r} is not {describe(bare)}")
+            self.problems.append(f"{key}: {value!r} is not {describe(bare)}{_cure(bare, value)}")
             return value
         if bare is float:
             value = float(typing.cast("float", value))
@@ -381,6 +383,13 @@ class _Reader:
             if wrong:
                 self.problems.append(f"{key}: {value!r} {wrong}")
         return value
+
+
+def _cure(bare: Any, value: object) -> str:
+    """Return the cure of a value of another type than a file's author meant, or nothing."""
+    if value in (None, ""):
+        return "; remove the key, or give it a value"
+    return "; write it in quotes" if bare is str and isinstance(value, int | float) else ""
 
 
 def _describe_group(bare: Any) -> str:

@@ -114,8 +114,10 @@ def read_file(
         ValueError: there is no such file.
     """
     _, values = stack_config.configuration(stack, file)
-    pinned = {**values.get("subscription", {}), **(subscription or {})}
-    return of(load({**values, "subscription": pinned, "stack": stack}))
+    given = values.get("subscription", {})
+    if subscription and isinstance(given, Mapping):
+        values = {**values, "subscription": {**given, **subscription}}
+    return of(load({**values, "stack": stack}))
 
 
 def of(settings: Settings) -> Prerequisites:

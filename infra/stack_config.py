@@ -4,6 +4,7 @@ import json
 import typing
 from collections.abc import Mapping
 from copy import deepcopy
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pulumi
 import yaml
 from pulumi.runtime.config import CONFIG, get_config_env
 
+from infra.errors import SettingsError
 from infra.leaves import SETTINGS
 from infra.settings import Settings
 from infra.validation import load
@@ -43,6 +45,7 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
         file: File that holds the configuration, if not the stack's own.
 
     Raises:
+        SettingsError: the file is not a stack's file.
         ValueError: there is no such stack.
     """
     name = project()
@@ -50,13 +53,38 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
         raise ValueError(f"unknown stack {stack!r}; choose one of {', '.join(known)}")
-    config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
+    config = _config(file)
     own = {
         key.removeprefix(f"{name}:"): value
         for key, value in config.items()
         if key.startswith(f"{name}:")
     }
     return name, own
+
+
+def _config(file: Path) -> dict[str, Any]:
+    """Return the keys and values of a stack's file; those of an empty one are none.
+
+    Raises:
+        SettingsError: it is not text, not YAML, or no mapping.
+    """
+    try:
+        data = _dates_as_texts(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError([f"{file.name} is not YAML: {error}"]) from None
+    config = {} if data is None else data.get("config") if isinstance(data, dict) else data
+    if not isinstance(config, dict | None):
+        raise SettingsError([f"{file.name}: write `config:`, and below it a line for each key"])
+    return config or {}
+
+
+def _dates_as_texts(data: Any) -> Any:
+    """Return YAML's data with dates as the engine reads them."""
+    if isinstance(data, dict):
+        return {key: _dates_as_texts(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_dates_as_texts(value) for value in data]
+    return f"{data} 00:00:00 +0000 UTC" if isinstance(data, date) else data
 
 
 def project() -> str:
@@ -79,7 +107,11 @@ def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]
 
 def with_subscription(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with placeholders for a missing subscription and tenant."""
-    return {**values, "subscription": {**PLACEHOLDERS, **values.get("subscription", {})}}
+    given = values.get("subscription", {})
+    if not isinstance(given, Mapping):
+        # `load` reports it.
+        return dict(values)
+    return {**values, "subscription": {**PLACEHOLDERS, **given}}
 
 
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:

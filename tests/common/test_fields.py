@@ -60,8 +60,8 @@ def test_missing_keys_take_their_defaults():
         ("speed", 0, "speed: 0.0 must be above 0"),
         ("speed", float("nan"), "speed: nan is not a number"),
         ("speed", True, "speed: True is not a number"),
-        ("note", 3, "note: 3 is not a text"),
-        ("labels", {"room": 1}, "labels.room: 1 is not a text"),
+        ("note", 3, "note: 3 is not a text; write it in quotes"),
+        ("labels", {"room": 1}, "labels.room: 1 is not a text; write it in quotes"),
         ("points", [[1]], "points[0]: [1] is not a list of a number and a whole number"),
         ("disk", {"size_gb": 2.5}, "disk.size_gb: 2.5 is not a whole number"),
         ("disk", {"size_gb": 65}, "disk.size_gb: 65 must be from 1 to 64"),
@@ -72,7 +72,11 @@ def test_missing_keys_take_their_defaults():
         ("disk", {"knid": "hdd"}, "disk.knid: unknown key; did you mean disk.kind?"),
         ("more_disks", {"two": {"size_gb": 65}}, "more_disks.two.size_gb: 65 must be from 1 to 64"),
         ("more_disks", {"two": 2}, "more_disks.two: 2 is not a group of keys"),
-        ("more_disks", {"tow": None}, "more_disks.tow: None is not a group of keys"),
+        (
+            "more_disks",
+            {"tow": None},
+            "more_disks.tow: None is not a group of keys; remove the key, or give it a value",
+        ),
         ("disk", {"x": 1}, "disk.x: unknown key; known here: disk.size_gb, disk.kind"),
     ],
 )

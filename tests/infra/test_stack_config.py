@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from infra import stack_config
+from infra.errors import SettingsError
 from infra.leaves import SETTINGS
+from infra.prerequisites import read_file
 from infra.validation import load
 from tests import ROOT
 from tests.infra.support.configurations import STACKS, configured, stack_file
@@ -81,3 +83,51 @@ def test_settings_come_from_the_stack_that_pulumi_runs(stack, monkeypatch):
     nothing = ContextVar("config", default=MappingProxyType({}))
     monkeypatch.setattr(stack_config, "CONFIG", nothing)
     assert stack_config.from_stack() == load(stack_file(stack))
+
+
+def in_file(folder, old, new):
+    """Return a stack's file with one change."""
+    file = folder / "Pulumi.team.yaml"
+    text = (ROOT / "Pulumi.dev.yaml").read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("    low_priority_cores: 100\n", "", "subscription: None is not a group of keys"),
+        (
+            "    owner: ml-platform\n    cost-center: research\n",
+            "",
+            "tags: None is not a group of names, each with a text; remove the key, or give it a"
+            " value",
+        ),
+        ("cost-center: research", "cost-center: 4711", "4711 is not a text; write it in quotes"),
+        (
+            'start: "2026-12-01"',
+            "start: 2026-12-01",
+            "budget.start: '2026-12-01 00:00:00 +0000 UTC' must be the first day of a month, such"
+            ' as "2026-12-01", in quotes',
+        ),
+        ("    amount: 500", "\tamount: 500", "Pulumi.team.yaml is not YAML: while scanning"),
+        ("config:", "settings:", "location: is missing"),
+        ("config:", "- config:", "Pulumi.team.yaml: write `config:`, and below it a line"),
+    ],
+)
+def test_a_fault_of_a_stacks_file_is_named(tmp_path, old, new, problem):
+    file = in_file(tmp_path, old, new)
+    with pytest.raises(SettingsError) as caught:
+        read_file("team", file, stack_config.PLACEHOLDERS)
+    assert problem in str(caught.value)
+
+
+def test_placeholders_replace_no_fault():
+    assert stack_config.with_subscription({"subscription": None}) == {"subscription": None}
+
+
+@pytest.mark.parametrize("text", ["", "config:\n"])
+def test_an_empty_file_has_no_keys(tmp_path, text):
+    (tmp_path / "Pulumi.team.yaml").write_text(text)
+    assert stack_config.configuration("team", tmp_path / "Pulumi.team.yaml")[1] == {}

@@ -24,7 +24,11 @@ class BudgetSettings:
     """Amount in the billing currency of the subscription."""
 
     start: Annotated[
-        str, Pattern(r"20\d\d-(0[1-9]|1[0-2])-01", "the first day of a month, such as 2026-12-01")
+        str,
+        Pattern(
+            r"20\d\d-(0[1-9]|1[0-2])-01",
+            'the first day of a month, such as "2026-12-01", in quotes',
+        ),
     ]
     """First month of the budget. Azure accepts the current month or up to 12 months ahead, and no
     past month, so set it once and leave it."""
