@@ -16,6 +16,8 @@ from rehearsal.machine_learning.scheduler import Scheduler
 from rehearsal.options import PreemptionManner
 from rehearsal.resources.quotas import Quotas
 
+_OF_ENDPOINTS: Final = ("Microsoft.Cdn", "Microsoft.PolicyInsights")
+"""Providers without which an endpoint is refused."""
 _CLAIMS: Final = '{"access_token":{"acrs":{"essential":true,"value":"p1"}}}'
 """Claims of a second factor."""
 
@@ -57,17 +59,26 @@ class Admin:
         """Refuse to create resources of a provider that the subscription has not registered, such
         as Microsoft.KeyVault, until `clear_faults`.
         """
-        text = (
-            f"The subscription is not registered to use namespace '{namespace}'. See"
-            " https://aka.ms/rps-not-found for how to register subscriptions."
-        )
-        self.fault(
-            f"^PUT .*/providers/{namespace}/",
-            status=409,
-            code="MissingSubscriptionRegistration",
-            message=text,
-            times=None,
-        )
+        if namespace in _OF_ENDPOINTS:
+            self.fault(
+                r"^PUT .*/onlineEndpoints/[^/?]*\?",
+                status=400,
+                code="SubscriptionNotRegistered",
+                message="Resource provider [N/A] isn't registered with Subscription [N/A].",
+                times=None,
+            )
+        else:
+            text = (
+                f"The subscription is not registered to use namespace '{namespace}'. See"
+                " https://aka.ms/rps-not-found for how to register subscriptions."
+            )
+            self.fault(
+                f"^PUT .*/providers/{namespace}/",
+                status=409,
+                code="MissingSubscriptionRegistration",
+                message=text,
+                times=None,
+            )
         self.registrations.remove(namespace)
 
     def clear_faults(self) -> None:

@@ -27,6 +27,9 @@ PROVIDERS: Final = (
 )
 """Resource providers of the trunk. Azure registers none by itself for the resources of a
 program."""
+OF_ENDPOINTS: Final = ("Microsoft.Cdn", "Microsoft.PolicyInsights")
+"""Resource providers that a subscription with online endpoints needs as well (Microsoft Q&A,
+"SubscriptionNotRegistered" of managed online endpoints)."""
 _ENDPOINT_ADDRESSES: Final = {"default_storage": 2, "data_storage": 1, "registry": 2, "vault": 1}
 """Addresses that the endpoints of a service take at least; that of the workspace takes one more."""
 _OFF: Final[tuple[object, ...]] = (None, [], "Disabled")
@@ -34,7 +37,8 @@ _OFF: Final[tuple[object, ...]] = (None, [], "Disabled")
 
 def of(settings: Settings) -> tuple[Needed | Beginning, ...]:
     """Return all that must exist, of the trunk and of the leaves."""
-    providers = (provider(settings, namespace) for namespace in PROVIDERS)
+    namespaces = (*PROVIDERS, *(OF_ENDPOINTS if settings.serving else ()))
+    providers = (provider(settings, namespace) for namespace in namespaces)
     leaves = (need for leaf in settings.leaves for need in leaf.needs(settings))
     return (*providers, *_named(settings), *_zones(settings), *leaves)
 

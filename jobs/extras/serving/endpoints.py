@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from common.errors import UserError
 from common.text import duration, plural
 from common.waiting import wait_until
+from infra.checks.needs import OF_ENDPOINTS, RESOURCES_VERSION
 from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console, next_command
@@ -121,7 +122,12 @@ class Endpoints:
         Raises:
             UserError: Azure failed, or took too long.
         """
-        self._put(_endpoint(name), body, f"endpoint {name}")
+        try:
+            self._put(_endpoint(name), body, f"endpoint {name}")
+        except RequestError as error:
+            raise type(error)(f"{error}{self._registration()}", error.status) from error
+        except FailedError as error:
+            raise FailedError(f"{error}{self._registration()}") from error
         return self.get(name)
 
     def put_deployment(self, endpoint: str, name: str, body: Mapping[str, Any]) -> None:
@@ -201,6 +207,27 @@ class Endpoints:
         state = self._until_final(path, what)
         if state != "Succeeded":
             raise FailedError(f"{what}: Azure could not create or change it (state {state})")
+
+    def _registration(self) -> str:
+        """Return which resource providers of endpoints are not registered, and the cure: Azure's
+        refusal names none. Empty if all are, or Azure does not say.
+        """
+        try:
+            states = {
+                namespace: self.manager.get(
+                    f"{self.manager.subscription_id}/providers/{namespace}", RESOURCES_VERSION
+                ).get("registrationState")
+                for namespace in OF_ENDPOINTS
+            }
+        except RequestError:
+            return ""
+        return "".join(
+            f"\nendpoints need the resource provider {namespace}, which the subscription has not"
+            " registered: its owner does so once (az provider register --namespace"
+            f" {namespace} --wait); then run the same command again"
+            for namespace, state in states.items()
+            if state != "Registered"
+        )
 
     def _until_final(self, path: str, what: str) -> str:
         """Wait until Azure does not work on a resource; return its state, or `MISSING`."""

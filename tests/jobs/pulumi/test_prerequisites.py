@@ -35,9 +35,13 @@ def needs(azure, monkeypatch):
     """The prerequisites of the smallest stack in this Azure."""
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
+    return needs_of(azure)
+
+
+def needs_of(azure, *changes):
     pins = {"id": SUBSCRIPTION, "tenant": azure.options.tenant_id}
     start = f"{datetime.now(UTC):%Y-%m}-01"
-    return contract.of(load(configured(("subscription", pins), ("budget.start", start))))
+    return contract.of(load(configured(("subscription", pins), ("budget.start", start), *changes)))
 
 
 @pytest.fixture
@@ -233,3 +237,14 @@ def test_a_provider_that_is_not_registered_is_told_before_anything_is_made(azure
     finally:
         azure.admin.clear_faults()
     assert results(needs)["providers"].good
+
+
+@pytest.mark.parametrize("namespace", ["Microsoft.Cdn", "Microsoft.PolicyInsights"])
+def test_providers_of_endpoints_are_asked_for_by_stacks_with_endpoints(azure, needs, namespace):
+    azure.admin.unregister(namespace)
+    try:
+        assert results(needs)["providers"].good
+        cure = f"az provider register --namespace {namespace} --wait"
+        assert cure in problem(needs_of(azure, ("serving", True)))
+    finally:
+        azure.admin.clear_faults()

@@ -9,7 +9,7 @@ from jobs.azure.workspace import connect
 from jobs.commands import status
 from jobs.commands.status import StatusOptions
 from jobs.console import Console
-from jobs.errors import AccessError, MissingError, SignInError, SpecError
+from jobs.errors import AccessError, MissingError, RequestError, SignInError, SpecError
 from jobs.extras.serving import deploy, score, traffic, undeploy
 from jobs.extras.serving.deploy import DeployOptions
 from jobs.extras.serving.endpoints import Endpoints, FailedError
@@ -65,6 +65,19 @@ def test_the_first_deployment_answers_all_requests(live, capsys, image):
     assert list(endpoint["identity"]["userAssignedIdentities"]) == [live.outputs.serving.identity]
     [deployment] = live.azure.resources.of_kind(f"{KIND}/deployments")
     assert deployment["properties"]["egressPublicNetworkAccess"] == "Disabled"
+
+
+def test_providers_that_endpoints_need_are_named_where_azures_refusal_names_none(live, capsys):
+    live.azure.admin.unregister("Microsoft.Cdn")
+    model = register_model(live, "digits", "1")
+    options = DeployOptions(model=model, endpoint="digits", **FAST)
+    with pytest.raises(RequestError) as caught:
+        deploy.run(options, live.outputs, as_json=True)
+    assert "Resource provider [N/A] isn't registered" in str(caught.value)
+    assert "az provider register --namespace Microsoft.Cdn --wait" in str(caught.value)
+    assert "PolicyInsights" not in str(caught.value)
+    live.azure.admin.clear_faults()
+    assert deployed(live, capsys, model)["traffic"] == {"blue": 100}
 
 
 def test_what_belongs_to_a_deployment_is_made_and_deleted_with_it(live, capsys):
