@@ -91,6 +91,12 @@ LIMITS = {
 """Rules by property of `Names`; from Azure's naming rules and, for vault, registry, storage
 accounts and workspace, the ARM schemas of the API versions in use."""
 
+RESERVED: Final = ("microsoft", "windows")
+"""Words that no name of a resource with an endpoint contains (Azure Resource Manager, "Resolve
+reserved resource name errors")."""
+RESERVED_BEGINNINGS: Final = ("login",)
+"""Words that no such name begins with (there)."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -134,9 +140,24 @@ class Names:
             for part, form in forms.items()
             if not re.fullmatch(form, getattr(self, part))
         ]
+        problems += self._reserved()
         if problems:
             return problems
         return self.too_long({kind: (getattr(self, kind), LIMITS[kind]) for kind in LIMITS})
+
+    def _reserved(self) -> list[str]:
+        base = f"{self.prefix}{self.stack}".replace("-", "")
+        return [
+            f"{'stack' if word in self.stack.replace('-', '') else 'prefix'}: with {self.prefix!r}"
+            f" and {self.stack!r}, names of resources contain {word!r}, which Azure reserves;"
+            " choose another"
+            for word in RESERVED
+            if word in base
+        ] + [
+            f"prefix: {self.prefix!r} begins with {word!r}, which Azure reserves; choose another"
+            for word in RESERVED_BEGINNINGS
+            if base.startswith(word)
+        ]
 
     def too_long(self, limited: Mapping[str, tuple[str, Limit]]) -> list[str]:
         """Return the problem of the name that is most over its limit; empty if none is.

@@ -174,3 +174,18 @@ def test_every_part_of_another_form_is_told_at_once():
     problems = naming.problems("Horovod", "my_stack", "West Europe")
     assert [problem.partition(":")[0] for problem in problems] == ["prefix", "stack", "region"]
     assert "lower-case letters and digits" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "stack", "problem"),
+    [
+        ("login", "dev", "prefix: 'login' begins with 'login', which Azure reserves"),
+        ("amicrosoft", "dev", "prefix: with 'amicrosoft' and 'dev', names of resources contain"),
+        ("win", "dows", "prefix: with 'win' and 'dows', names of resources contain 'windows'"),
+        ("hvd", "a-windows", "stack: with 'hvd' and 'a-windows', names of resources contain"),
+    ],
+)
+def test_words_that_azure_reserves_are_refused(prefix, stack, problem):
+    (found,) = naming.problems(prefix, stack, "westeurope")
+    assert found.startswith(problem)
+    assert naming.problems("ourlogin", "dev", "westeurope") == ()
