@@ -66,6 +66,24 @@ def parse(
     return built
 
 
+def unreadable(cls: type, args: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+    """Return the problems of options whatever the others are: names that are unknown, and values
+    that are missing, of another type or out of bounds.
+
+    Args:
+        cls: Dataclass whose fields the options are.
+        args: Command line after the command.
+        others: As for `parse`.
+    """
+    own = list(fields.leaves(cls))
+    moved = {f"--{key.replace('_', '-')}": clause for key, clause in fields.gone(cls)}
+    given, problems, left = _given(args, own, others, moved)
+    for leaf in own:
+        if leaf.key in given:
+            problems += fields.problems_of(leaf, given[leaf.key])
+    return problems or [f"{argument}: unexpected argument" for argument in left[:1]]
+
+
 def _is_named(leaf: fields.Leaf, problems: Sequence[str]) -> bool:
     """Whether a problem is that a positional argument was given as an option."""
     return any(problem.startswith(f"--{leaf.key}:") for problem in problems)

@@ -169,26 +169,32 @@ def problems(instance: object) -> list[str]:
     """Return the problems of all leaves: a wrong type, a number out of bounds, or a text of another
     form.
     """
-    problems_so_far = []
-    for leaf in leaves(type(instance)):
-        value = get(instance, leaf.key)
-        if isinstance(value, Unparsed) or not accepts(leaf.type, value):
-            shown = value.text if isinstance(value, Unparsed) else value
-            choices = [text for text in get_args(leaf.type) if isinstance(text, str)]
-            close = difflib.get_close_matches(str(shown), choices, n=1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            problems_so_far.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}")
-        elif leaf.bounds is not None:
-            numbers = value if isinstance(value, tuple) else (value,)
-            problems_so_far += [
-                f"{leaf.flag}: {number!r} must be {leaf.bounds}"
-                for number in numbers
-                if number is not None and not leaf.bounds.allow(number)
-            ]
-        elif leaf.pattern is not None and isinstance(value, str):
-            wrong = leaf.pattern.problem(value)
-            problems_so_far += [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
-    return problems_so_far
+    return [
+        problem
+        for leaf in leaves(type(instance))
+        for problem in problems_of(leaf, get(instance, leaf.key))
+    ]
+
+
+def problems_of(leaf: Leaf, value: object) -> list[str]:
+    """Return the problems of the value of one leaf, as `problems` does."""
+    if isinstance(value, Unparsed) or not accepts(leaf.type, value):
+        shown = value.text if isinstance(value, Unparsed) else value
+        choices = [text for text in get_args(leaf.type) if isinstance(text, str)]
+        close = difflib.get_close_matches(str(shown), choices, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        return [f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}"]
+    if leaf.bounds is not None:
+        numbers = value if isinstance(value, tuple) else (value,)
+        return [
+            f"{leaf.flag}: {number!r} must be {leaf.bounds}"
+            for number in numbers
+            if number is not None and not leaf.bounds.allow(number)
+        ]
+    if leaf.pattern is not None and isinstance(value, str):
+        wrong = leaf.pattern.problem(value)
+        return [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
+    return []
 
 
 def unknown_key(

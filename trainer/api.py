@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from PIL import Image
 
+from common.errors import ConfigError
 from common.image_files import find_images
 from common.program import load as load_object
 from trainer.config import TrainConfig
@@ -27,15 +28,16 @@ from trainer.fitting.choice import ChosenRun, choose
 from trainer.fitting.options import FitOptions
 from trainer.fitting.steps import answer_of, preparation, run_step
 from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
-from trainer.presets import parse_train, to_args
+from trainer.presets import check_options, parse_train, to_args
 from trainer.run_folder import new_name
 
 __all__ = ["Model", "Prediction", "Run", "evaluate", "fit", "load"]
 
 Picture = str | Path | bytes | np.ndarray[Any, Any]
 """An image: a file, its content, or pixels, uint8 or uint16 [height, width] or uint8 [height,
-width, 3] in red, green and blue."""
+width, 3] in red, green and blue, or [height, width, 4] with an opacity."""
 _STEPS: Final = 4
+_CHANNELS: Final = (3, 4)
 
 
 @dataclass(frozen=True)
@@ -91,27 +93,30 @@ class Model:
 
     @cached_property
     def _exported(self) -> Any:
-        set_defaults_of_tensorflow()
         return load_object("trainer.export.predict:load_exported")(self._folder)
 
-    def predict(self, images: str | Path | Iterable[Picture]) -> list[Prediction]:
+    def predict(self, images: Picture | Iterable[Picture]) -> list[Prediction]:
         """Predict images as `ml-trainer predict` does: turned upright, with the levels and the crop
         of the run.
 
         Args:
-            images: One file, a folder of images, or several images.
+            images: One image, a folder of images, or several images, also as an array [images,
+                height, width] or [images, height, width, 3].
 
         Returns:
             A prediction for each image, in their order. That of an image which cannot be read says
             why.
 
         Raises:
-            DataError: A folder has no images.
+            DataError: A folder has no images, or an array is not an image.
         """
+        set_defaults_of_tensorflow()
         classify = load_object("trainer.export.predict:classify_files")
         signature = self._exported.signatures["serving_default"]
         if isinstance(images, str | Path):
             images = find_images([str(images)], DataError).paths
+        elif isinstance(images, bytes) or (isinstance(images, np.ndarray) and _is_one(images)):
+            images = [images]
         contents = (_content(image) for image in images)
         return [
             _prediction(image, outcome)
@@ -143,7 +148,7 @@ def fit(
     max_rejected: str | None = None,
     levels: str | None = None,
     runs_dir: str | Path = "runs",
-    options: Sequence[str] = (),
+    options: Sequence[str | float] = (),
 ) -> Run:
     """Train on a folder of images with one folder for each class, from its files to the report.
 
@@ -155,7 +160,8 @@ def fit(
         data: Folder of the data set to write; None is data/NAME-set, by that of `folder`.
         name: Name of the run; None makes one of the preset and the time.
         weights: File of weights to start from; None starts from random weights.
-        mirror: Whether to mirror half of the training images; None does it with photographs alone.
+        mirror: Whether to mirror half of the training images; None does it with photographs in
+            colour from 64 pixels on.
         table: CSV file with the class of each image, in place of folders.
         file_column: Column of the table with the file names; None finds it.
         class_column: Column of the table with the classes; None finds it.
@@ -166,13 +172,24 @@ def fit(
         max_rejected: Most files that may be unusable: a number, or a percentage; None is 1%.
         levels: Values that become black and white in images of more than 8 bits; None is auto.
         runs_dir: Folder of all runs.
-        options: Options of `ml-trainer train` that replace those of the choice.
+        options: Options of `ml-trainer train` that replace those of the choice, and their values;
+            unknown ones are refused before the first step.
 
     Raises:
         UserError: A step has failed; it has printed why.
         ConfigError: An option of the run is invalid.
         DataError: The images cannot be trained on.
     """
+    if isinstance(options, str):
+        raise ConfigError([f"options: {options!r} is a text; give a list: {options.split()}"])
+    changes = [str(option) for option in options]
+    check_options(changes)
+    if name is not None:
+        parse_train(["--name", name])
+    if weights is not None and not Path(weights).exists():
+        raise ConfigError(
+            [f"--weights: {weights}: does not exist; `ml-trainer weights` lists files"]
+        )
     folder = Path(folder)
     target = Path(data) if data is not None else Path("data", f"{folder.resolve().name}-set")
     preparing = {
@@ -195,7 +212,7 @@ def fit(
     run_step(3, _STEPS, ["inspect", str(target)])
     choice = choice_for(target, weights=str(weights) if weights else None, mirror=mirror)
     config = replace(choice.config, runs_dir=str(runs_dir), name=name)
-    config = parse_train([*to_args(config), *options])
+    config = parse_train([*to_args(config), *changes])
     if config.name is None:
         config = replace(config, name=new_name(config, datetime.now().astimezone()))
     print(f"\nthe run: --preset {config.preset}. {'; '.join(choice.reasons)}".rstrip(". ") + ".")
@@ -270,7 +287,7 @@ def evaluate(
     *,
     checkpoint: Literal["last", "best"] | None = None,
     data: str | Path | None = None,
-) -> Mapping[str, float]:
+) -> Mapping[str, Any]:
     """Evaluate a checkpoint of a run on the held-out images, in a process of its own.
 
     Args:
@@ -279,7 +296,8 @@ def evaluate(
         data: Folder of the data set, if it has moved.
 
     Returns:
-        The metrics of the task by key, 0 to 1, `loss`, and the number of `examples`.
+        The metrics of the task by key, 0 to 1, `loss`, the number of `examples`, and `baseline`,
+        the metrics of an answer that no image changes, if the task has one.
 
     Raises:
         CheckpointError: The folder is not that of a run.
@@ -290,12 +308,24 @@ def evaluate(
     words = ["evaluate", "--run", str(run), "--json", "True"]
     words += ["--checkpoint", checkpoint] if checkpoint else []
     words += ["--data-dir", str(data)] if data is not None else []
-    result: dict[str, float] = json.loads(answer_of(words).splitlines()[-1])
+    result: dict[str, Any] = json.loads(answer_of(words).splitlines()[-1])
     return result
+
+
+def _is_one(pixels: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one image, not several."""
+    return pixels.ndim < 3 or (pixels.ndim == 3 and pixels.shape[-1] in _CHANNELS)
 
 
 def _content(image: Picture) -> Path | bytes:
     if isinstance(image, np.ndarray):
+        grey = image.ndim == 2 and image.dtype in (np.uint8, np.uint16)
+        colour = image.ndim == 3 and image.shape[-1] in _CHANNELS and image.dtype == np.uint8
+        if not (grey or colour) or not image.size:
+            raise DataError(
+                f"an array of {image.dtype} {list(image.shape)} is not an image; give uint8 or"
+                " uint16 [height, width], or uint8 [height, width, 3], red, green and blue"
+            )
         buffer = io.BytesIO()
         Image.fromarray(image).save(buffer, "PNG")
         return buffer.getvalue()

@@ -274,6 +274,19 @@ def parse_train(args: Sequence[str], elsewhere: Mapping[str, str] | None = None)
     return parse(default, "train", args, text, others=["--dry-run"], elsewhere=elsewhere)
 
 
+def check_options(args: Sequence[str]) -> None:
+    """Check options before the preset is known that they change.
+
+    Raises:
+        ConfigError: Some are unknown, or have no readable value; lists all of them.
+    """
+    from common.arguments import unreadable  # noqa: PLC0415
+
+    problems = unreadable(TrainConfig, args, others=["--dry-run"])
+    if problems:
+        raise ConfigError(problems)
+
+
 def _preset(args: Sequence[str]) -> TrainConfig:
     """Return the preset that the other options override."""
     # An unknown preset is reported later, together with all other problems.

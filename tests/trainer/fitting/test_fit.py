@@ -1,13 +1,18 @@
 """`ml-trainer fit`: the steps that it prints and runs, and where it stops."""
 
+import io
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from common.errors import ConfigError
 from tests.trainer.support.data_sets.image_folders import write_images
 from trainer import api
 from trainer.api import Run, fit
@@ -94,6 +99,89 @@ def test_images_of_one_class_end_before_a_run(tmp_path, monkeypatch, ran):
     assert "train" not in [args[0] for args in ran]
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"options": ["--epoch", "3"]}, "--epoch: unknown option; did you mean --epochs?"),
+        ({"options": ["--epochs", "x"]}, "--epochs: 'x' is not a whole number"),
+        ({"options": ["--epochs"]}, "--epochs: needs a value"),
+        ({"options": ["--epochs", 0]}, "--epochs: 0 must be"),
+        ({"options": ["3"]}, "3: unexpected argument"),
+        ({"options": "--epochs 3"}, "is a text; give a list: ['--epochs', '3']"),
+        ({"name": "a b"}, "--name: 'a b'"),
+        ({"weights": "none.safetensors"}, "--weights: none.safetensors: does not exist"),
+    ],
+)
+def test_an_option_that_no_run_accepts_ends_before_the_first_step(pictures, ran, given, problem):
+    with pytest.raises(ConfigError) as raised:
+        fit(pictures, **given)
+    assert problem in str(raised.value)
+    assert ran == []
+
+
+def test_an_option_is_not_refused_for_one_of_another_preset(pictures, ran):
+    # The warm-up of the preset for which nothing is known yet takes two epochs.
+    fit(pictures, options=["--epochs", 2, "--optimizer.warmup-epochs", 1])
+    assert ran[3][ran[3].index("--epochs") + 1] == "2"
+
+
+class Model(api.Model):
+    """A model that answers with the size of each image."""
+
+    _exported = SimpleNamespace(signatures={"serving_default": None})
+
+
+@pytest.fixture
+def model(monkeypatch, tmp_path):
+    def classify(signature, contents, facts):
+        for content in contents:
+            file = io.BytesIO(content) if isinstance(content, bytes) else content
+            with Image.open(file) as image:
+                yield content, [{"class_name": f"{image.mode} {image.size}", "probability": 1.0}]
+
+    answers = {"trainer.export.predict:classify_files": classify}
+    monkeypatch.setattr(api, "load_object", answers.__getitem__)
+    monkeypatch.setattr(api, "export_facts", lambda folder: {})
+    return Model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "classes"),
+    [
+        ((5, 6), "uint8", ["L (6, 5)"]),
+        ((5, 6), "uint16", ["I;16 (6, 5)"]),
+        ((5, 6, 3), "uint8", ["RGB (6, 5)"]),
+        ((5, 6, 4), "uint8", ["RGBA (6, 5)"]),
+        ((2, 5, 6, 3), "uint8", ["RGB (6, 5)"] * 2),
+        ((2, 5, 6), "uint8", ["L (6, 5)"] * 2),
+        ((0, 5, 6), "uint8", []),
+    ],
+)
+def test_an_array_is_one_image_or_several(model, shape, kind, classes):
+    pixels = np.zeros(shape, kind)
+    assert [found.class_name for found in model.predict(pixels)] == classes
+    if len(classes) == 1:
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        assert [found.class_name for found in model.predict(file.getvalue())] == classes
+        assert [found.class_name for found in model.predict([pixels, pixels])] == classes * 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ((5, 6), "float32"),
+        ((5, 6, 3), "uint16"),
+        ((5, 6, 3), "float64"),
+        ((6,), "uint8"),
+        ((), "uint8"),
+    ],
+)
+def test_an_array_that_is_not_an_image_is_named(model, shape, kind):
+    with pytest.raises(DataError, match=f"an array of {kind} .* is not an image; give uint8 or"):
+        model.predict(np.zeros(shape, kind))
+
+
 def test_a_step_that_fails_ends_with_its_status_and_says_how_to_continue(tmp_path, capfd):
     missing = str(tmp_path / "missing")
     with pytest.raises(StepError) as raised:
@@ -137,4 +225,7 @@ def test_three_calls_lead_from_a_folder_to_predictions(pictures, capfd):
     assert set(re.findall(r"'(\w*)'", names)) <= {"cat", "dog", ""}
     assert error == "cannot be read (No such file or directory)"
     assert "SAME True" in done.stdout
+    # TensorFlow says nothing of its own when it is loaded.
+    assert "oneDNN" not in done.stderr
+    assert "cpu_feature_guard" not in done.stderr
     assert Run(next(path for path in (pictures.parent / "runs").iterdir())).report.is_file()
