@@ -55,7 +55,7 @@ def parse(
         raise ConfigError([*problems, *error.problems]) from None
     problems += fields.problems(built)
     if left and not problems:
-        problems = [f"{left[0]}: unexpected argument"]
+        problems = [_unexpected(left[0], own)]
     problems += [
         _missing(leaf)
         for leaf in own
@@ -81,7 +81,13 @@ def unreadable(cls: type, args: Sequence[str], others: Sequence[str] = ()) -> li
     for leaf in own:
         if leaf.key in given:
             problems += fields.problems_of(leaf, given[leaf.key])
-    return problems or [f"{argument}: unexpected argument" for argument in left[:1]]
+    return problems or [_unexpected(argument, own) for argument in left[:1]]
+
+
+def _unexpected(argument: str, leaves: Sequence[fields.Leaf]) -> str:
+    named = next((leaf for leaf in leaves if leaf.key == "run" and leaf.positional is None), None)
+    advice = f"; did you mean {named.flag} {argument}?" if named else ""
+    return f"{argument}: unexpected argument{advice}"
 
 
 def _is_named(leaf: fields.Leaf, problems: Sequence[str]) -> bool:

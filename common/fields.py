@@ -210,6 +210,9 @@ def unknown_key(
     """
     if key in former:
         return f"{key}: is now called {former[key]}"
+    inner = [other for other in known if other.startswith(f"{key}.")]
+    if inner:
+        return f"{key}: is a group; known in it: {', '.join(inner)}"
     # Compare only the last part: a common prefix makes all keys of a group look similar.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     asked = key.rpartition(".")[2]

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 
 from common.annotations import Alone, Bounds, Formerly, Positional
-from common.arguments import parse
+from common.arguments import parse, unreadable
 from common.errors import ConfigError
 from common.fields import to_flags, with_current_keys
 
@@ -140,6 +140,47 @@ def test_all_problems_of_a_command_line_are_listed_at_once():
 def test_an_argument_too_many_is_refused():
     with pytest.raises(ConfigError, match="later: unexpected argument"):
         parse(Options(), "wait", ["later"])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where results are shown."""
+
+    every_seconds: float = 1.0
+    """How often."""
+
+
+@dataclass(frozen=True)
+class OfRun:
+    """Options of a command for a run."""
+
+    run: str = "runs/latest"
+    """Folder of the run."""
+
+    log: Shown = Shown()
+    """How results are shown."""
+
+
+def test_a_run_without_its_option_and_a_group_are_refused_with_what_was_meant():
+    with pytest.raises(ConfigError) as caught:
+        parse(OfRun(), "evaluate", ["runs/first"])
+    assert caught.value.problems == (
+        "runs/first: unexpected argument; did you mean --run runs/first?",
+    )
+    with pytest.raises(ConfigError) as caught:
+        parse(OfRun(), "evaluate", ["--log", "3"])
+    assert caught.value.problems == ("--log: is a group; known in it: --log.every-seconds",)
+
+
+def test_what_is_unreadable_is_told_whatever_the_other_options_are():
+    args = ["--thread", "4", "--threads", "--deep=maybe", "--sizes", "1", "2"]
+    assert unreadable(Copy, args) == [
+        "--thread: unknown option; did you mean --threads?",
+        "--threads: needs a value",
+        "--deep: 'maybe' is not true or false",
+    ]
+    # The command needs arguments that are not here.
+    assert unreadable(Copy, ["--sizes", "1", "2"]) == []
 
 
 def test_the_help_shows_arguments_and_options_in_paragraphs(capsys):
