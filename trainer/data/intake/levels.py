@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from common.files import parse_json, write_atomically
+from trainer.data.intake.histogram import Histogram
 from trainer.data.intake.pages import format_of
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
@@ -30,10 +31,6 @@ SEARCHED: Final = ("auto", "percentiles")
 _GIVEN: Final = re.compile(r"(-?\d{1,9}):(-?\d{1,9})")
 _NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp")
 """Suffixes of files that are not read to find levels, because they cannot have more than 8 bits."""
-_LEAST: Final = -32_768
-_BINS: Final = 131_072
-"""Least value of the histogram, and its number of values: those of 16 bits, with or without sign,
-and their values after a rescaling."""
 _TAIL: Final = 0.005
 _STORED: Final = "levels"
 
@@ -65,8 +62,8 @@ class Values:
     depths: Counter[int] = field(default_factory=Counter)
     """Deep images by the highest bit that they use, 1 for the lowest; 0 counts those whose values
     are not whole, or are negative."""
-    bins: Any = field(default_factory=lambda: np.zeros(_BINS, np.int64))
-    """Histogram, for percentiles."""
+    histogram: Histogram = field(default_factory=Histogram)
+    """For percentiles."""
 
     def add(self, values: np.ndarray[Any, Any]) -> None:
         """Add an image."""
@@ -75,9 +72,9 @@ class Values:
             return
         least, most = float(finite.min()), float(finite.max())
         whole = least >= 0 and bool((finite == np.rint(finite)).all())
-        places = np.clip(np.rint(finite) - _LEAST, 0, _BINS - 1).astype(np.int64)
         self.depths[int(most).bit_length() if whole else 0] += 1
-        self._join(least, most, 1, np.bincount(places.ravel(), minlength=_BINS), whole=whole)
+        self.histogram.add(finite)
+        self._join(least, most, 1, whole=whole)
 
     def add_image(self, data: bytes, image: Image.Image) -> None:
         """Add an image that Pillow reads, if it is deep.
@@ -102,23 +99,21 @@ class Values:
         """Add the values of other images."""
         if other.images:
             self.depths.update(other.depths)
-            self._join(other.least, other.most, other.images, other.bins, whole=other.whole)
+            self.histogram.merge(other.histogram)
+            self._join(other.least, other.most, other.images, whole=other.whole)
 
-    def _join(self, least: float, most: float, images: int, bins: Any, *, whole: bool) -> None:
+    def _join(self, least: float, most: float, images: int, *, whole: bool) -> None:
         self.least = min(self.least, least) if self.images else least
         self.most = max(self.most, most) if self.images else most
         self.images += images
         self.whole &= whole
-        self.bins = self.bins + bins
 
     def levels(self, choice: str) -> Levels | None:
         """Return the levels of a choice; None if there are no deep images."""
         if not self.images:
             return None
         if choice == "percentiles":
-            part = np.cumsum(self.bins) / max(int(self.bins.sum()), 1)
-            low = int(np.searchsorted(part, _TAIL, "right")) + _LEAST
-            high = int(np.searchsorted(part, 1 - _TAIL)) + _LEAST
+            low, high = map(round, self.histogram.range(_TAIL))
             return Levels(low, max(high, low + 1))
         return own_levels(self.least, self.most, whole=self.whole)
 

@@ -73,6 +73,15 @@ def test_what_levels_mean(tmp_path, text, most, levels):
         assert len(np.unique(pixels(records(tmp_path / "out", "train")[0].encoded))) == 17
 
 
+@pytest.mark.parametrize("offset", [0, -200_000, 2_000_000])
+def test_percentiles_are_those_of_any_integers(offset):
+    values = Values()
+    for part in np.split(np.arange(1_000_000) + offset, 4):
+        values.add(part)
+    found = values.levels("percentiles")
+    assert np.abs(np.subtract(found, (offset + 5000, offset + 995_000))).max() < 100
+
+
 def test_each_image_may_have_a_range_of_its_own(tmp_path, capsys):
     source = folder(tmp_path, [ramp(4095), ramp(65_535), ramp(900)])
     manifest = prepare(source, tmp_path / "out", levels="bits")
