@@ -23,14 +23,16 @@ from trainer.data.pixels.treatment import (
     open_image,
     own_levels,
 )
+from trainer.data.prepare.encode import UNREAD
 from trainer.data.prepare.input_files import FileReader, ImageFile
 
 CHOICES: Final = ("auto", "bits", "window", "percentiles", "full")
 SEARCHED: Final = ("auto", "percentiles")
 """Choices for which all files are looked at before any is written."""
 _GIVEN: Final = re.compile(r"(-?\d{1,9}):(-?\d{1,9})")
-_NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp")
-"""Suffixes of files that are not read to find levels, because they cannot have more than 8 bits."""
+_NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp", *UNREAD)
+"""Suffixes of files that are not read to find levels, because they cannot have more than 8 bits, or
+are rejected."""
 _TAIL: Final = 0.005
 _STORED: Final = "levels"
 

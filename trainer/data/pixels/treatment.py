@@ -11,7 +11,9 @@ several frames. Standard library and Pillow only: the scoring server's image con
 """
 
 import io
+import logging
 import multiprocessing
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +22,15 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Final, NamedTuple, cast
 
-from PIL import ExifTags, Image, ImageChops, ImageFile, ImageMath, UnidentifiedImageError
+from PIL import (
+    ExifTags,
+    Image,
+    ImageChops,
+    ImageFile,
+    ImageMath,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+)
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -42,6 +52,15 @@ extended, progressive. TensorFlow does not decode lossless JPEGs, and not all de
 arithmetic coding."""
 
 _BEGINS: Final = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
+_TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+"""First bytes of a TIFF or BigTIFF, in either order of bytes."""
+_UNREAD: Final = {
+    "HEIC": re.compile(rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+    "AVIF": re.compile(rb".{4}ftypavi[fs]", re.DOTALL),
+    "JPEG 2000": re.compile(rb"\0\0\0\x0cjP {2}|\xff\x4f\xff\x51"),
+    "JPEG XL": re.compile(rb"\0\0\0\x0cJXL |\xff\x0a"),
+}
+"""First bytes of images that are common and not read, by their formats."""
 BIT_DEPTH: Final = 24
 """Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
 _GREY_AND_OPACITY: Final = (16, 4)
@@ -58,10 +77,25 @@ TURNS: Final = {
 }
 """Transpositions that turn an image upright, by EXIF orientation."""
 
+_BITS: Final = 258
+_COMPRESSION: Final = 259
 _PHOTOMETRIC: Final = 262
+_BANDS: Final = 277
+_PLANES: Final = 284
 _EXTRA_SAMPLES: Final = 338
-"""Tags of a TIFF: how its values are shown, 0 if the smallest is white; and the meaning of the
-bands after the colours, 0 for no opacity."""
+_SAMPLE_FORMAT: Final = 339
+"""Tags of a TIFF: the bits of a value; the compression; how values are shown, 0 if the smallest is
+white; the number of bands, and 2 if they are stored one after the other; the meaning of the bands
+after the colours, 0 for no opacity; and the kind of the values."""
+_UNSIGNED: Final = 1
+_FRACTIONS: Final = 3
+"""Kinds of the values of a TIFF."""
+_READ_BANDS: Final = {
+    *((_UNSIGNED, bits) for bits in (1, 2, 4, 8, 12, 16, 32)),
+    *((2, bits) for bits in (8, 16, 32)),
+    (_FRACTIONS, 32),
+}
+"""Kind and bits of values that Pillow reads if there is one band; 2 is for signed integers."""
 _TRANSPARENCY: Final = "transparency"
 """Key of Pillow's facts of an image with a transparent colour."""
 
@@ -72,6 +106,8 @@ _turn = multiprocessing.get_context("fork").Lock()
 
 # Disables Pillow's own limit; `treat` checks its own before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
+# It logs as an error that a file has too many bands, which `open_image` says as well.
+logging.getLogger(TiffImagePlugin.__name__).setLevel(logging.CRITICAL)
 
 
 class RejectedError(ValueError):
@@ -85,6 +121,10 @@ class RejectedError(ValueError):
 
 class UnknownFormatError(RejectedError):
     """A file of none of the accepted formats."""
+
+
+class UnreadFormatError(UnknownFormatError):
+    """An image of a kind that is not read; the message says what to convert it to."""
 
 
 class NoImageError(RejectedError):
@@ -236,6 +276,7 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
     """Read the header of an image without decoding pixels.
 
     Raises:
+        UnreadFormatError: The file is an image of a kind that is not read.
         RejectedError: The file is not an image of one of the formats, or its header is damaged.
     """
     if not data:
@@ -246,11 +287,44 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
         except UnidentifiedImageError:
             if encoding_of(data) in formats:
                 raise RejectedError("has a damaged header") from None
+            if "TIFF" in formats and data.startswith(_TIFF):
+                raise UnreadFormatError(_unread_tiff(data)) from None
+            for kind, begin in _UNREAD.items():
+                if begin.match(data):
+                    raise UnreadFormatError(
+                        f"is in {kind}, which is not read; convert it to JPEG or PNG"
+                    ) from None
             kinds = ", ".join(formats)
             raise UnknownFormatError(f"is not an image of a known kind ({kinds})") from None
     if image.format == "PNG" and not getattr(image, "tile", None):
         raise RejectedError("has no pixels")
     return image
+
+
+def _unread_tiff(data: bytes) -> str:
+    """Return why Pillow does not read a TIFF, and how GDAL writes one that it reads.
+
+    Raises:
+        Exception: Any, if its directory is damaged.
+    """
+    file = io.BytesIO(data)
+    tags = TiffImagePlugin.ImageFileDirectory_v2(data[: 16 if b"+" in data[:4] else 8])
+    file.seek(tags.next)
+    tags.load(file)
+    bands, (bits, *_) = tags.get(_BANDS, 1), tags[_BITS]
+    kind = tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))[0]
+    words = f"{bands} band{'s' if bands > 1 else ''} of {bits} bits"
+    words += " with fractions" if kind == _FRACTIONS else ""
+    words += ", stored one after the other" if tags.get(_PLANES) == 2 else ""
+    known = tags.get(_COMPRESSION, 1) in TiffImagePlugin.COMPRESSION_INFO
+    words += "" if known else ", in a compression of its own"
+    options = [] if (kind, bits) in _READ_BANDS else ["-ot Float32"]
+    if bands > 2 and kind == _UNSIGNED and bits in (8, 16):
+        options += ["-b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB -co INTERLEAVE=PIXEL"]
+    elif bands > 1:
+        options += ["-b 1"]
+    command = " ".join(["gdal_translate", *options, "IN.tif OUT.tif"])
+    return f"is a TIFF of {words}, which is not read; write another one, for example with {command}"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from trainer.data.pixels.treatment import (
     OWN_LEVELS,
     Levels,
     RejectedError,
+    UnreadFormatError,
     deep_bands,
     open_image,
     treat,
@@ -125,33 +126,34 @@ def test_opacity_of_16_bits_lies_on_white():
     assert (found[1:] == int(1000 * 255 / 4095 + 0.5)).all()
 
 
-def tiff(values, extra=None, photometric=None):
-    """A TIFF of bands, with the tag ExtraSamples if one is wanted."""
+def tiff(values, extra=(), photometric=None, planar=1):
+    """A TIFF of bands in the last axis, with the tag ExtraSamples if one is wanted."""
     bands = values.shape[-1] if values.ndim == 3 else 1
-    bits = values.dtype.itemsize * 8
     kind = photometric if photometric is not None else 2 if bands > 2 else 1
-    entries = {256: (4, values.shape[1]), 257: (4, values.shape[0]), 259: (3, 1), 262: (3, kind),
-               277: (3, bands), 278: (4, values.shape[0]), 279: (4, values.nbytes)}  # fmt: skip
-    lists = {258: [bits] * bands, **({338: [extra]} if extra is not None else {})}
-    count = len(entries) + len(lists) + 1
-    end = 8 + 2 + 12 * count + 4
-    more = struct.pack(f"<{bands}H", *lists[258])
-    entries[273] = (4, end + len(more))
-    rows = []
-    for tag in sorted([*entries, *lists]):
-        if tag in entries:
-            rows.append(struct.pack("<HHII", tag, entries[tag][0], 1, entries[tag][1]))
-        elif len(lists[tag]) <= 2:
-            cells = struct.pack("<2H", *(lists[tag] * 2)[:2])
-            rows.append(struct.pack("<HHI", tag, 3, len(lists[tag])) + cells)
-        else:
-            rows.append(struct.pack("<HHII", tag, 3, len(lists[tag]), end))
-    head = struct.pack("<2sHI", b"II", 42, 8) + struct.pack("<H", count)
-    return head + b"".join(rows) + struct.pack("<I", 0) + more + values.tobytes()
+    stored = np.moveaxis(values, -1, 0) if planar == 2 else values
+    pixels, parts = stored.tobytes(), bands if planar == 2 else 1
+    lists = {
+        256: [values.shape[1]], 257: [values.shape[0]], 258: [values.dtype.itemsize * 8] * bands,
+        259: [1], 262: [kind], 273: [0] * parts, 277: [bands], 278: [values.shape[0]],
+        279: [len(pixels) // parts] * parts, 284: [planar], 338: list(np.atleast_1d(extra)),
+        339: [{"u": 1, "i": 2, "f": 3, "c": 6}[values.dtype.kind]] * bands,
+    }  # fmt: skip
+    lists = {tag: cells for tag, cells in lists.items() if cells}
+    end = 8 + 2 + 12 * len(lists) + 4
+    begin = end + sum(4 * len(cells) for cells in lists.values() if len(cells) > 1)
+    lists[273] = [begin + number * len(pixels) // parts for number in range(parts)]
+    rows, more = b"", b""
+    for tag, cells in lists.items():
+        packed = struct.pack(f"<{len(cells)}I", *cells)
+        rows += struct.pack("<HHI", tag, 4, len(cells))
+        rows += packed if len(cells) == 1 else struct.pack("<I", end + len(more))
+        more += packed if len(cells) > 1 else b""
+    head = struct.pack("<2sHIH", b"II", 42, 8, len(lists))
+    return head + rows + struct.pack("<I", 0) + more + pixels
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-@pytest.mark.parametrize("extra", [None, 1, 2])
+@pytest.mark.parametrize("extra", [(), 1, 2])
 def test_a_tiff_with_a_band_of_measurements_is_refused(kind, extra):
     rng = np.random.default_rng(0)
     for values in (
@@ -173,6 +175,50 @@ def test_bands_that_are_no_opacity_are_left_out_and_told(kind):
     treated = treat(tiff(values, 0), levels=Levels(0, 255))
     assert treated.treatment == "converted: TIFF, further bands left out"
     assert abs(pixels(treated.data)[0, 0].astype(int) - (200, 100, 50)).max() <= 2
+
+
+THREE = "-b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB -co INTERLEAVE=PIXEL"
+
+
+@pytest.mark.parametrize(
+    ("bands", "dtype", "tags", "described", "options"),
+    [
+        (3, "u2", {"photometric": 1, "extra": (0, 0)}, "3 bands of 16 bits", THREE),
+        (13, "u1", {"photometric": 1, "extra": [0] * 12}, "13 bands of 8 bits", THREE),
+        (5, "u2", {"extra": (0, 0)}, "5 bands of 16 bits", THREE),
+        (4, "u1", {"extra": 0, "planar": 2}, "4 bands of 8 bits, stored one after the", THREE),
+        (2, "u2", {"extra": 0}, "2 bands of 16 bits", "-b 1"),
+        (1, "f8", {}, "1 band of 64 bits with fractions", "-ot Float32"),
+        (1, "f2", {}, "1 band of 16 bits with fractions", "-ot Float32"),
+        (3, "f4", {}, "3 bands of 32 bits with fractions", "-b 1"),
+        (1, "u8", {}, "1 band of 64 bits", "-ot Float32"),
+        (1, "c8", {}, "1 band of 64 bits", "-ot Float32"),
+    ],
+)
+def test_a_tiff_that_is_not_read_is_named_with_its_cure(
+    bands, dtype, tags, described, options, capfd
+):
+    data = tiff(np.full((8, 8, bands), 9, dtype), **tags)
+    with pytest.raises(UnreadFormatError) as refused:
+        treat(data, levels=Levels(0, 255))
+    words = f"is a TIFF of {described}"
+    assert str(refused.value).startswith(words)
+    assert str(refused.value).endswith(f" gdal_translate {options} IN.tif OUT.tif")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("bits", ["u1", "u2"])
+def test_a_tiff_as_the_cure_writes_it_is_read(bits):
+    values = np.full((8, 8, 3), (200, 100, 50), bits)
+    found = pixels(treat(tiff(values), levels=Levels(0, 255)).data)
+    assert abs(found[0, 0].astype(int) - (200, 100, 50)).max() <= 2
+
+
+def test_a_tiff_without_a_directory_has_a_damaged_header():
+    data = tiff(np.full((8, 8, 13), 9, np.uint8))
+    for end in (8, 60):
+        with pytest.raises(RejectedError, match="has a damaged header"):
+            treat(data[:end])
 
 
 def test_a_deep_tiff_whose_smallest_value_is_white_is_inverted():
