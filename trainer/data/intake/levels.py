@@ -19,7 +19,9 @@ from trainer.data.pixels.treatment import (
     OWN_LEVELS,
     Levels,
     RejectedError,
+    damage,
     deep_bands,
+    is_unsigned,
     open_image,
     own_levels,
 )
@@ -88,12 +90,7 @@ class Values:
         Raises:
             RejectedError: The image cannot be decoded.
         """
-        try:
-            bands = deep_bands(data, image)
-            values = np.stack([np.asarray(band) for band in bands]) if bands else None
-        # On damaged files Pillow may raise any exception of its parsers.
-        except Exception as error:
-            raise RejectedError("cannot be decoded") from error
+        values = deep_values(data, image)
         if values is not None:
             self.add(values)
 
@@ -118,6 +115,22 @@ class Values:
             low, high = map(round, self.histogram.range(_TAIL))
             return Levels(low, max(high, low + 1))
         return own_levels(self.least, self.most, whole=self.whole)
+
+
+def deep_values(data: bytes, image: Image.Image) -> np.ndarray[Any, Any] | None:
+    """Return the values of an image of more than 8 bits, [c, h, w]; None if it has 8 bits.
+
+    Args:
+        data: Bytes of the file.
+        image: What `open_image` returned for them.
+
+    Raises:
+        RejectedError: The image cannot be decoded.
+    """
+    with damage("cannot be decoded"):
+        bands = deep_bands(data, image)
+        values = np.stack([np.asarray(band) for band in bands]) if bands else None
+        return values.view(np.uint32) if values is not None and is_unsigned(image) else values
 
 
 def find_values(files: Iterator[ImageFile], reader: FileReader, max_pixels: int) -> Values:

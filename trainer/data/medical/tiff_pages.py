@@ -1,12 +1,13 @@
 """TIFFs with an image on each of several pages."""
 
-import io
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from trainer.data.pixels.treatment import Levels, RejectedError, damage, deep_bands, open_image
+from trainer.data.intake.levels import deep_values
+from trainer.data.intake.tiff import alone
+from trainer.data.pixels.treatment import Levels, RejectedError, damage, open_image
 
 _REDUCED = 1
 """Bit of the tag NewSubfileType of a page that is a smaller copy of another."""
@@ -31,19 +32,15 @@ class TiffPages:
 
     def values(self, data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
         """See `PagedFormat.values`."""
-        alone = self.single(data, page, max_pixels, None, window=False)
-        image = open_image(alone, ("TIFF",))
-        if image.width * image.height > max_pixels:
-            return None
-        with damage("cannot be decoded"):
-            bands = deep_bands(alone, image)
-        return np.stack([np.asarray(band) for band in bands]) if bands else None
+        single = self.single(data, page, max_pixels, None, window=False)
+        image = open_image(single, ("TIFF",))
+        return None if image.width * image.height > max_pixels else deep_values(single, image)
 
     def single(
         self,
         data: bytes,
         page: int,
-        max_pixels: int,
+        max_pixels: int,  # noqa: ARG002 - `treat` checks it
         levels: Levels | None,  # noqa: ARG002 - `treat` applies them
         *,
         window: bool,  # noqa: ARG002 - a TIFF names none
@@ -51,17 +48,11 @@ class TiffPages:
         """See `PagedFormat.single`: the file itself if its first page is wanted."""
         if page == 0:
             return data
-        image = open_image(data, ("TIFF",))
-        frames = self._frames(image)
+        frames = self._frames(open_image(data, ("TIFF",)))
         if page >= len(frames):
             raise RejectedError("has fewer pages than when it was listed")
         with damage("has a damaged page"):
-            image.seek(frames[page])
-            if image.width * image.height > max_pixels:
-                raise RejectedError(f"has {image.width} x {image.height} pixels (--max-pixels)")
-            buffer = io.BytesIO()
-            image.save(buffer, "TIFF", save_all=False, compression="raw", tiffinfo={}, exif=b"")
-            return buffer.getvalue()
+            return alone(data, frames[page])
 
     def tag(self, data: bytes, name: str) -> str:
         """See `PagedFormat.tag`: by its number, such as 315."""

@@ -88,16 +88,20 @@ _SAMPLE_FORMAT: Final = 339
 white; the number of bands, and 2 if they are stored one after the other; the meaning of the bands
 after the colours, 0 for no opacity; and the kind of the values."""
 _UNSIGNED: Final = 1
+_SIGNED: Final = 2
 _FRACTIONS: Final = 3
 """Kinds of the values of a TIFF."""
 _READ_BANDS: Final = {
     *((_UNSIGNED, bits) for bits in (1, 2, 4, 8, 12, 16, 32)),
-    *((2, bits) for bits in (8, 16, 32)),
+    *((_SIGNED, bits) for bits in (8, 16, 32)),
     (_FRACTIONS, 32),
 }
-"""Kind and bits of values that Pillow reads if there is one band; 2 is for signed integers."""
+"""Kind and bits of values that Pillow reads if there is one band."""
 _TRANSPARENCY: Final = "transparency"
 """Key of Pillow's facts of an image with a transparent colour."""
+
+_LEAST_INTEGER: Final = -(1 << 31)
+"""Least value of an image in mode I."""
 
 _NO_FRAME: Final = (0xC4, 0xC8, 0xCC)
 """Markers in the range of frame markers that do not start a frame."""
@@ -413,6 +417,11 @@ def _convert(
         image.load()
     if image.format == "TIFF" and _is_transparent(image):
         _check_opacity(data, image)
+    if _kind_and_bits(image) == (_SIGNED, 8) and any(image.histogram()[128:]):
+        raise RejectedError(
+            "has negative values of 8 bits, which are not read; write 16 bits, for example with"
+            " gdal_translate -ot Int16 IN.tif OUT.tif"
+        )
     deep = deep_bands(data, image)
     if levels is None and len(deep) > 1 and _TRANSPARENCY in image.info:
         # As in earlier versions, whose data sets are read in place.
@@ -441,7 +450,7 @@ def _convert(
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
     """Return the bands of an image of more than 8 bits in mode I or F, without its opacity: grey,
-    or red, green, blue. The list is empty if the image has 8 bits.
+    or red, green, blue. The list is empty if the image has 8 bits. See `is_unsigned`.
     """
     if image.mode in ("I;16", "I;16B", "I;16L"):
         return [image.convert("I")]
@@ -460,6 +469,20 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
     return [
         _joined(high, low) for high, low in zip(image.split()[:3], lower.split()[:3], strict=True)
     ]
+
+
+def is_unsigned(image: Image.Image) -> bool:
+    """Return whether the values of an image are integers of 32 bits without a sign, of which Pillow
+    reads those from 2**31 on as negative.
+    """
+    return _kind_and_bits(image) == (_UNSIGNED, 32)
+
+
+def _kind_and_bits(image: Image.Image) -> tuple[int, int] | None:
+    """Return kind and bits of the values of a TIFF of one band; None for any other image."""
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    bits, kinds = tags.get(_BITS, ()), tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))
+    return (kinds[0], bits[0]) if len(bits) == len(kinds) == 1 else None
 
 
 def _lower_bytes(data: bytes, image: Image.Image) -> Image.Image | None:
@@ -521,14 +544,27 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     """Convert the bands of an image of more than 8 bits to 8 bits."""
     if levels is None and bands[0] is image:
         raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
+    below = 0
+    if is_unsigned(image) and cast("tuple[int, int]", image.getextrema())[0] < 0:
+        # With the highest bit inverted, the order is right, and all values are 2**31 less.
+        inverted = ImageMath.lambda_eval(lambda a: a["v"] ^ _LEAST_INTEGER, v=image)
+        bands, below = [inverted], -_LEAST_INTEGER
+    ends = [value for band in bands for value in cast("tuple[float, float]", band.getextrema())]
+    least, most = min(ends) + below, max(ends) + below
     if levels == OWN_LEVELS:
-        ends = [value for band in bands for value in cast("tuple[float, float]", band.getextrema())]
-        whole = bands[0].mode == "I" and min(ends) >= 0
-        levels = own_levels(min(ends), max(ends), whole=whole)
+        levels = own_levels(least, most, whole=bands[0].mode == "I" and least >= 0)
     low, high = levels or FULL_LEVELS
     scale = 255 / (high - low)
+    if bands[0].mode == "I" and max(most - low, low - least) * scale >= -_LEAST_INTEGER:
+        # Results are integers of 32 bits as well, so values far from the levels would wrap.
+        ends = [floor(low) - below, ceil(high) - below]
+        first, last = (min(max(end, _LEAST_INTEGER), ~_LEAST_INTEGER) for end in ends)
+        bands = [
+            ImageMath.lambda_eval(lambda a: a["max"](a["min"](a["v"], last), first), v=band)
+            for band in bands
+        ]
     # Half a level is added because the fraction is truncated.
-    offset = 0.5 - low * scale
+    offset = 0.5 - (low - below) * scale
     plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
     if image.format == "TIFF" and image.tag_v2.get(_PHOTOMETRIC) == 0:  # type: ignore[attr-defined]
         # Pillow inverts such images only if they have 8 bits.

@@ -11,6 +11,7 @@ from PIL import Image
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.planted import chunk
 from trainer.data.intake.levels import Values, given_levels
+from trainer.data.medical.tiff_pages import TiffPages
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
     Levels,
@@ -126,8 +127,10 @@ def test_opacity_of_16_bits_lies_on_white():
     assert (found[1:] == int(1000 * 255 / 4095 + 0.5)).all()
 
 
-def tiff(values, extra=(), photometric=None, planar=1):
-    """A TIFF of bands in the last axis, with the tag ExtraSamples if one is wanted."""
+def tiff(values, extra=(), photometric=None, planar=1, begin=0, further=0):
+    """A TIFF of bands in the last axis, with the tag ExtraSamples if one is wanted; or a part of
+    one, which begins at a byte and names the directory of a further page.
+    """
     bands = values.shape[-1] if values.ndim == 3 else 1
     kind = photometric if photometric is not None else 2 if bands > 2 else 1
     stored = np.moveaxis(values, -1, 0) if planar == 2 else values
@@ -139,17 +142,17 @@ def tiff(values, extra=(), photometric=None, planar=1):
         339: [{"u": 1, "i": 2, "f": 3, "c": 6}[values.dtype.kind]] * bands,
     }  # fmt: skip
     lists = {tag: cells for tag, cells in lists.items() if cells}
-    end = 8 + 2 + 12 * len(lists) + 4
-    begin = end + sum(4 * len(cells) for cells in lists.values() if len(cells) > 1)
-    lists[273] = [begin + number * len(pixels) // parts for number in range(parts)]
+    end = begin + 8 + 2 + 12 * len(lists) + 4
+    first = end + sum(4 * len(cells) for cells in lists.values() if len(cells) > 1)
+    lists[273] = [first + number * len(pixels) // parts for number in range(parts)]
     rows, more = b"", b""
     for tag, cells in lists.items():
         packed = struct.pack(f"<{len(cells)}I", *cells)
         rows += struct.pack("<HHI", tag, 4, len(cells))
         rows += packed if len(cells) == 1 else struct.pack("<I", end + len(more))
         more += packed if len(cells) > 1 else b""
-    head = struct.pack("<2sHIH", b"II", 42, 8, len(lists))
-    return head + rows + struct.pack("<I", 0) + more + pixels
+    head = struct.pack("<2sHIH", b"II", 42, begin + 8, len(lists))
+    return head + rows + struct.pack("<I", further) + more + pixels
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
@@ -219,6 +222,41 @@ def test_a_tiff_without_a_directory_has_a_damaged_header():
     for end in (8, 60):
         with pytest.raises(RejectedError, match="has a damaged header"):
             treat(data[:end])
+
+
+UNSIGNED = np.array([[0, 2**31 - 1, 2**31, 3_000_000_000, 2**32 - 1, 5]] * 3, np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [
+        (Levels(0, 999_999_999), [0, 255, 255, 255, 255, 0]),
+        (Levels(0, 2**32 - 1), [0, 127, 128, 178, 255, 0]),
+        (Levels(2**31 - 1, 2**31), [0, 0, 255, 255, 255, 0]),
+        (Levels(-6, 4), [153, 255, 255, 255, 255, 255]),
+        (OWN_LEVELS, [0, 127, 128, 178, 255, 0]),
+    ],
+)
+def test_integers_of_32_bits_have_no_sign_unless_the_file_says_so(levels, wanted):
+    assert pixels(treat(tiff(UNSIGNED), levels=levels).data)[0].tolist() == wanted
+    signed = UNSIGNED.astype(np.int64).clip(0, 2**31 - 1).astype(np.int32)
+    found = pixels(treat(tiff(signed), levels=Levels(0, 100)).data)
+    assert found[0].tolist() == [0, 255, 255, 255, 255, 13]
+
+
+def test_the_levels_of_integers_of_32_bits_are_found_without_a_sign():
+    data, values = tiff(UNSIGNED), Values()
+    values.add_image(data, open_image(data))
+    assert values.levels("auto") == (0, 2**32 - 1)
+    assert values.levels("percentiles") == (0, 2**32 - 1)
+    assert (TiffPages().values(data, 0, 99) == UNSIGNED).all()
+
+
+def test_negative_values_of_8_bits_are_refused():
+    values = np.array([[0, 100]] * 3, np.int8)
+    assert abs(pixels(treat(tiff(values)).data).astype(int) - values).max() <= 1
+    with pytest.raises(RejectedError, match="has negative values of 8 bits, which"):
+        treat(tiff(-values))
 
 
 def test_a_deep_tiff_whose_smallest_value_is_white_is_inverted():

@@ -9,10 +9,14 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
+from tests.trainer.data.intake.test_levels import tiff
 from tests.trainer.support.data_sets.image_folders import prepare, records, rejected
 from tests.trainer.support.data_sets.planted import Planted
+from trainer.data.intake.segments import BrokenSegmentsError
+from trainer.data.intake.tiff import alone
 from trainer.data.manifest import load_manifest
 from trainer.data.medical.tiff_pages import TiffPages
+from trainer.data.pixels.treatment import Levels, open_image, treat
 from trainer.errors import DataError
 
 EXPLICIT = b"1.2.840.10008.1.2.1"
@@ -294,6 +298,33 @@ def test_damaged_files_are_rejected_without_quoting(tmp_path):
     reasons = [row[2] for row in rejected(tmp_path / "out")[1:]]
     assert len(reasons) == 10
     assert made.found_in(" ".join(reasons).encode()) == []
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_a_page_alone_is_a_file_of_one_page(big):
+    buffer = io.BytesIO()
+    first, *more = (Image.new("L", (size, size)) for size in (5, 6, 7))
+    first.save(buffer, "TIFF", save_all=True, append_images=more, big_tiff=big)
+    for page, size in enumerate((5, 6, 7)):
+        single = open_image(alone(buffer.getvalue(), page))
+        assert single.size == (size, size)
+        assert single.n_frames == 1
+    with pytest.raises(BrokenSegmentsError):
+        alone(buffer.getvalue(), 3)
+
+
+@pytest.mark.parametrize(("dtype", "photometric"), [(np.uint32, 1), (np.uint16, 0)])
+def test_a_page_of_a_tiff_is_read_as_the_first_one_is(dtype, photometric):
+    most = np.iinfo(dtype).max
+    values = np.array([[0, most // 4 * 3, most]] * 2, dtype)
+    data = tiff(values, photometric=photometric)
+    before = len(tiff(values))
+    both = tiff(values, further=before + 8) + tiff(values, photometric=photometric, begin=before)
+    assert TiffPages().count(both) == 2
+    single = TiffPages().single(both, 1, 99, None, window=False)
+    levels = Levels(0, int(most))
+    assert treat(single, levels=levels).data == treat(data, levels=levels).data
+    assert (TiffPages().values(both, 1, 99) == values).all()
 
 
 def test_each_page_of_a_tiff_is_an_image_if_asked_for(tmp_path):
