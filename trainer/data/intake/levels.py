@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +18,13 @@ from trainer.data.intake.histogram import Histogram
 from trainer.data.intake.pages import format_of
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
+    WIDE,
     Levels,
     RejectedError,
     damage,
     deep_bands,
     is_unsigned,
+    levels_between,
     open_image,
     own_levels,
 )
@@ -31,11 +34,13 @@ from trainer.data.prepare.input_files import FileReader, ImageFile
 CHOICES: Final = ("auto", "bits", "window", "percentiles", "full")
 SEARCHED: Final = ("auto", "percentiles")
 """Choices for which all files are looked at before any is written."""
-_GIVEN: Final = re.compile(r"(-?\d{1,9}):(-?\d{1,9})")
+_GIVEN: Final = re.compile(r"{0}:{0}".format(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"))
 _NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp", *UNREAD)
 """Suffixes of files that are not read to find levels, because they cannot have more than 8 bits, or
 are rejected."""
 _TAIL: Final = 0.005
+_SMALL: Final = 1e-12
+"""Fraction of the greater of two levels that they differ by at least."""
 _STORED: Final = "levels"
 
 
@@ -48,9 +53,13 @@ def given_levels(text: str) -> Levels | None:
     if text in CHOICES:
         return OWN_LEVELS if text == "bits" else None
     match = _GIVEN.fullmatch(text)
-    if not match or int(match[1]) >= int(match[2]):
+    low, high = map(float, match.groups()) if match else (0, 0)
+    # At least 255 fractions lie between them, and the quotient of the two is finite.
+    if not isfinite(high - low) or high - low < max(abs(low), abs(high), _SMALL) * _SMALL:
+        low = high
+    if low >= high:
         raise ValueError(f"{text!r} must be LOW:HIGH, such as 0:4095, or {', '.join(CHOICES)}")
-    return Levels(int(match[1]), int(match[2]))
+    return levels_between(low, high)
 
 
 @dataclass
@@ -112,8 +121,9 @@ class Values:
         if not self.images:
             return None
         if choice == "percentiles":
-            low, high = map(round, self.histogram.range(_TAIL))
-            return Levels(low, max(high, low + 1))
+            low, high = self.histogram.range(_TAIL)
+            wide = high - low >= WIDE
+            return levels_between(*((round(low), round(high)) if wide else (low, high)))
         return own_levels(self.least, self.most, whole=self.whole)
 
 

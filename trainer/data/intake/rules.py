@@ -209,7 +209,7 @@ def _each_page(file: ImageFile, reader: FileReader) -> Iterator[ImageFile | Reje
 
 
 def tell_narrow(
-    narrow: int, such_as: str, levels: tuple[int, int] | None, depths: Mapping[int, int]
+    narrow: int, such_as: str, levels: tuple[float, float] | None, depths: Mapping[int, int]
 ) -> None:
     """Warn of deep images that use few of the levels.
 

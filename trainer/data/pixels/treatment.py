@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from typing import Any, Final, NamedTuple, cast
 
 from PIL import (
@@ -103,6 +103,9 @@ _TRANSPARENCY: Final = "transparency"
 _LEAST_INTEGER: Final = -(1 << 31)
 """Least value of an image in mode I."""
 
+_GREATEST_FRACTION: Final = float.fromhex("0x1.fffffep127")
+"""Greatest finite value of an image in mode F."""
+
 _NO_FRAME: Final = (0xC4, 0xC8, 0xCC)
 """Markers in the range of frame markers that do not start a frame."""
 
@@ -140,14 +143,18 @@ class TooManyPixelsError(RejectedError):
 
 
 class Levels(NamedTuple):
-    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped."""
+    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped, and
+    what is not a number is 0.
+    """
 
-    low: int
-    high: int
+    low: float
+    high: float
 
 
 FULL_LEVELS: Final = Levels(0, 65_535)
 """All values of 16 bits."""
+WIDE: Final = 255
+"""Difference of levels from which they are integers, because fractions matter little."""
 OWN_LEVELS: Final = Levels(0, 0)
 """Stands for levels of each image's own, see `own_levels`; no two values are a range."""
 
@@ -162,12 +169,19 @@ def own_levels(least: float, most: float, *, whole: bool) -> Levels:
 
     Returns:
         0 and the highest value of the bits that the image uses, at least 8; if values are not
-        whole, the smallest and the largest one.
+        whole, the smallest and the largest one, rounded if they are `WIDE`.
     """
     if whole:
         return Levels(0, (1 << max(8, int(most).bit_length())) - 1)
-    low = floor(least)
-    return Levels(low, max(ceil(most), low + 1))
+    if most - least >= WIDE:
+        return Levels(floor(least), ceil(most))
+    return levels_between(least, most)
+
+
+def levels_between(low: float, high: float) -> Levels:
+    """Return levels as a record has them: integers where they are whole, and not equal."""
+    low, high = (int(value) if value == int(value) else value for value in (low, high))
+    return Levels(low, high if low < high else low + 1)
 
 
 @dataclass(frozen=True)
@@ -549,7 +563,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
         # With the highest bit inverted, the order is right, and all values are 2**31 less.
         inverted = ImageMath.lambda_eval(lambda a: a["v"] ^ _LEAST_INTEGER, v=image)
         bands, below = [inverted], -_LEAST_INTEGER
-    ends = [value for band in bands for value in cast("tuple[float, float]", band.getextrema())]
+    ends = [value for band in bands for value in _extent(band)]
     least, most = min(ends) + below, max(ends) + below
     if levels == OWN_LEVELS:
         levels = own_levels(least, most, whole=bands[0].mode == "I" and least >= 0)
@@ -577,6 +591,28 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
         return result
     above = Image.merge("RGBA", [*(plain * 3)[:3], opacity])
     return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert(result.mode)
+
+
+def _extent(band: Image.Image) -> tuple[float, float]:
+    """Return the least and the greatest finite value of a band in mode I or F.
+
+    Raises:
+        RejectedError: It has none.
+    """
+    least, most = cast("tuple[float, float]", band.getextrema())
+    if isfinite(least) and isfinite(most):
+        return least, most
+    finite = ImageMath.lambda_eval(
+        lambda a: a["convert"](255 * (abs(a["v"]) <= _GREATEST_FRACTION), "L"), v=band
+    ).convert("1", dither=Image.Dither.NONE)
+    if not finite.getbbox():
+        raise RejectedError("has no finite value")
+    low, high = (
+        Image.new("F", band.size, end) for end in (_GREATEST_FRACTION, -_GREATEST_FRACTION)
+    )
+    for filled in (low, high):
+        filled.paste(band, mask=finite)
+    return cast("float", low.getextrema()[0]), cast("float", high.getextrema()[1])
 
 
 def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:

@@ -1,6 +1,7 @@
 """Levels of images of more than 8 bits."""
 
 import io
+import json
 import struct
 import zlib
 
@@ -10,7 +11,9 @@ from PIL import Image
 
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.planted import chunk
+from tests.trainer.support.scenarios import tiny_config
 from trainer.data.intake.levels import Values, given_levels
+from trainer.data.manifest import load_manifest
 from trainer.data.medical.tiff_pages import TiffPages
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
@@ -20,7 +23,10 @@ from trainer.data.pixels.treatment import (
     deep_bands,
     open_image,
     treat,
+    treatment_of,
 )
+from trainer.export.layout import export_facts
+from trainer.run_folder import RunRecord
 
 
 def png(values):
@@ -30,6 +36,12 @@ def png(values):
     header = struct.pack(">2I5B", values.shape[1], values.shape[0], 16, colour, 0, 0, 0)
     parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def saved(image, kind):
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return buffer.getvalue()
 
 
 def ramp(most):
@@ -92,7 +104,7 @@ def test_each_image_may_have_a_range_of_its_own(tmp_path, capsys):
     assert [found[f"a/{n}.png"].max() for n in range(3)] == [255, 255, 224]
     assert manifest.origin.intake.narrow == 0
     printed = capsys.readouterr()
-    assert "from 0 to the highest bit that it uses, became 0 to 255" in printed.out
+    assert "from 0 to the highest bit that it uses (fractions" in printed.out
     assert "1/16" not in printed.err
     assert manifest.origin.intake.levels == OWN_LEVELS
 
@@ -296,6 +308,86 @@ def test_32_bits_need_levels():
     assert len(np.unique(pixels(treat(buffer.getvalue(), levels=Levels(-1, 1)).data))) == 64
 
 
+def fractions(least=0.0, most=0.3, strange=()):
+    """A TIFF of fractions, some of which may be replaced."""
+    values = np.linspace(least, most, 400, dtype=np.float32)
+    values[200 : 200 + len(strange)] = strange
+    return saved(Image.fromarray(values.reshape(20, 20)), "TIFF")
+
+
+@pytest.mark.parametrize(
+    ("choice", "levels"),
+    [
+        ("auto", (0, float(np.float32(0.3)))),
+        ("percentiles", (2 * 0.3 / 399, 397 * 0.3 / 399)),
+        ("0:0.3", (0, 0.3)),
+        ("bits", OWN_LEVELS),
+    ],
+)
+def test_fractions_become_all_levels_in_each_way_out(tmp_path, choice, levels):
+    strange = (np.nan, np.inf, -np.inf)
+    for label in ("a", "b"):
+        (tmp_path / "in" / label).mkdir(parents=True)
+        for number in range(2):
+            path = tmp_path / "in" / label / f"{number}.tif"
+            path.write_bytes(fractions(strange=strange if number else ()))
+    prepare(tmp_path / "in", tmp_path / "out", levels=choice)
+    intake = load_manifest(tmp_path / "out").origin.intake
+    assert intake.levels == pytest.approx(levels, abs=2e-3 if choice == "percentiles" else 0)
+    stored = {r.filename: r.encoded for s in ("train", "validation")
+              for r in records(tmp_path / "out", s)}  # fmt: skip
+    assert len(np.unique(pixels(stored["a/0.tif"]))) == 256
+    assert pixels(stored["b/1.tif"]).ravel()[200:203].tolist() == [0, 255, 0]
+    # The facts of a model as they are written and read.
+    record = RunRecord(tiny_config("out"), 1, 1, "", levels=intake.levels)
+    (tmp_path / "export.json").write_text(json.dumps(record.treatment))
+    facts = export_facts(tmp_path / "saved_model")
+    for name, encoded in stored.items():
+        data = (tmp_path / "in" / name).read_bytes()
+        assert treat(data, **treatment_of(facts)).data == encoded
+    low, high = intake.levels
+    if low < high:
+        assert given_levels(f"{low}:{high}") == intake.levels
+
+
+def test_wide_fractions_have_integers_as_levels():
+    values = Values()
+    values.add(np.linspace(-3.3, 300.2, 4000))
+    assert values.levels("auto") == (-4, 301)
+    assert values.levels("percentiles") == (-2, 299)
+    # As JSON has them, whole numbers are integers.
+    values = Values()
+    values.add(np.array([-3.0, 90.0]))
+    assert json.dumps(values.levels("auto")) == "[-3, 90]"
+
+
+def test_an_image_without_a_finite_value_is_refused():
+    data = saved(Image.fromarray(np.full((4, 4), np.nan, np.float32)), "TIFF")
+    for levels in (OWN_LEVELS, Levels(0, 1)):
+        with pytest.raises(RejectedError, match="has no finite value"):
+            treat(data, levels=levels)
+
+
+@pytest.mark.parametrize("value", [0.25, -7.0, 3e38, 1e-30])
+def test_an_image_of_one_value_is_black(value):
+    data = saved(Image.fromarray(np.full((4, 4), value, np.float32)), "TIFF")
+    values = Values()
+    values.add_image(data, open_image(data))
+    assert values.levels("auto").low < values.levels("auto").high
+    assert pixels(treat(data, levels=OWN_LEVELS).data).max() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [("0:0.3", (0, 0.3)), ("-.5:.5", (-0.5, 0.5)), ("1e-05:2E3", (1e-5, 2000)),
+     ("0:4294967295", (0, 4_294_967_295)), ("-1000.0:5.", (-1000, 5))],
+)  # fmt: skip
+def test_levels_may_be_fractions(text, levels):
+    found = given_levels(text)
+    assert found == levels
+    assert [type(value) for value in found] == [type(value) for value in levels]
+
+
 def test_parts_of_a_data_set_add_up():
     whole, parts = Values(), [Values(), Values(), Values()]
     for number, most in enumerate((300, 4000, 70)):
@@ -311,7 +403,10 @@ def test_parts_of_a_data_set_add_up():
     assert Values().levels("auto") is None
 
 
-@pytest.mark.parametrize("text", ["", "5", "9:3", "3:3", "a:b", "automatic"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "5", "9:3", "3:3", "a:b", "automatic", "0:1e999", "0:nan", "1:1.0", "0:1_0", "0:1e-320"],
+)
 def test_other_levels_are_refused(text):
     with pytest.raises(ValueError, match="must be LOW:HIGH"):
         given_levels(text)
