@@ -19,7 +19,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil, floor, isfinite
+from operator import and_
 from typing import Any, Final, NamedTuple, cast
 
 from PIL import (
@@ -585,7 +587,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
         plain = [ImageChops.invert(band) for band in plain]
     result = Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
     opacity = image.getchannel("A") if image.mode == "RGBA" else None
-    if opacity is None and len(bands) > 1 and _TRANSPARENCY in image.info:
+    if opacity is None and _TRANSPARENCY in image.info:
         opacity = _unlike(bands, image.info[_TRANSPARENCY])
     if opacity is None:
         return result
@@ -615,16 +617,14 @@ def _extent(band: Image.Image) -> tuple[float, float]:
     return cast("float", low.getextrema()[0]), cast("float", high.getextrema()[1])
 
 
-def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:
-    """Return the opacity of an image with a transparent colour: 0 where it has this one."""
-    red, green, blue = bands
+def _unlike(bands: list[Image.Image], colour: int | tuple[int, ...]) -> Image.Image:
+    """Return the opacity of an image with a transparent grey or colour: 0 where it has this one."""
+    wanted = [colour] if isinstance(colour, int) else colour
     opacity: Image.Image = ImageMath.lambda_eval(
         lambda a: a["convert"](
-            255 - 255 * ((a["r"] == colour[0]) & (a["g"] == colour[1]) & (a["b"] == colour[2])), "L"
+            255 - 255 * reduce(and_, (a[str(n)] == value for n, value in enumerate(wanted))), "L"
         ),
-        r=red,
-        g=green,
-        b=blue,
+        **{str(n): band for n, band in enumerate(bands)},
     )
     return opacity
 

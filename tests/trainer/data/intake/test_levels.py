@@ -130,6 +130,17 @@ def test_a_transparent_colour_of_16_bits_becomes_white():
     assert (found[2:] == int(2000 * 255 / 4095 + 0.5)).all()
 
 
+@pytest.mark.parametrize("levels", [Levels(0, 4095), OWN_LEVELS, None])
+def test_a_transparent_grey_of_16_bits_becomes_white(levels):
+    values = np.full((4, 4), 2000, np.uint16)
+    values[0, 0], values[1, 1] = 7 * 256 + 8, 7 * 256 + 9
+    data = png(values)
+    data = data[:33] + chunk(b"tRNS", struct.pack(">H", 7 * 256 + 8)) + data[33:]
+    found = pixels(treat(data, levels=levels).data)
+    assert found[0, 0] > 250
+    assert found[1, 1] < 230
+
+
 def test_opacity_of_16_bits_lies_on_white():
     values = np.full((4, 4, 2), 65_535, np.uint16)
     values[..., 0] = 1000
