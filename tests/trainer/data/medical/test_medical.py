@@ -15,6 +15,7 @@ from tests.trainer.support.data_sets.planted import Planted
 from trainer.data.intake.segments import BrokenSegmentsError
 from trainer.data.intake.tiff import alone
 from trainer.data.manifest import load_manifest
+from trainer.data.medical.dicom import Dicom
 from trainer.data.medical.tiff_pages import TiffPages
 from trainer.data.pixels.treatment import Levels, open_image, treat
 from trainer.errors import DataError
@@ -257,6 +258,63 @@ def test_the_window_of_a_file_is_used_if_asked_for(tmp_path):
     assert (found["a/1.dcm"][values > 1205] == 255).all()
     assert abs(int(np.median(found["a/1.dcm"][abs(values - 1000) < 3])) - 128) <= 2
     assert (found["a/2.dcm"] == (values * 255 / 4095 + 0.5).astype(np.uint8)).all()
+
+
+def grey(values, bits, **tags):
+    """A DICOM file of at most 8 bits, packed if it is of one."""
+    from pydicom import dcmread
+
+    file = dcmread(io.BytesIO(dicom(values)))
+    file.BitsAllocated = 1 if bits == 1 else 8
+    file.BitsStored, file.HighBit = bits, bits - 1
+    packed = np.packbits(values.astype(bool), bitorder="little") if bits == 1 else values
+    file.PixelData = packed.tobytes()
+    for name, value in tags.items():
+        setattr(file, name, value)
+    written = io.BytesIO()
+    file.save_as(written)
+    return written.getvalue()
+
+
+def converted(data, levels=None, *, window=False):
+    single = Dicom().single(data, 0, 10_000, levels, window=window)
+    return np.asarray(Image.open(io.BytesIO(single))).astype(int)
+
+
+WINDOW = {"WindowCenter": 128, "WindowWidth": 20}
+
+
+@needs_pydicom
+@pytest.mark.parametrize("rescale", [{}, {"RescaleSlope": 1, "RescaleIntercept": 0}])
+@pytest.mark.parametrize("photometric", ["MONOCHROME2", "MONOCHROME1"])
+def test_the_window_of_an_image_of_8_bits_is_used(rescale, photometric):
+    values = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    data = grey(values, 8, PhotometricInterpretation=photometric, **rescale, **WINDOW)
+    found = converted(data, window=True).ravel()
+    plain = converted(data, Levels(0, 255)).ravel()
+    if photometric == "MONOCHROME1":
+        found, plain = 255 - found, 255 - plain
+    assert (plain == np.arange(256)).all()
+    assert (found[:118] == 0).all()
+    assert (found[138:] == 255).all()
+    assert abs(found[128] - 128) <= 7
+
+
+@needs_pydicom
+def test_a_negative_slope_does_not_invert_a_window():
+    data = dicom(ramp(), rescale=(4095, -1), window=(2048, 4096))
+    found = converted(data, window=True)
+    assert np.abs(found - converted(data, Levels(0, 4095))).max() <= 1
+    assert found[0, 0] == 255
+
+
+@needs_pydicom
+@pytest.mark.parametrize("bits", [1, 2, 6, 8])
+def test_few_bits_become_0_to_255(bits):
+    most = (1 << bits) - 1
+    values = np.resize(np.arange(most + 1, dtype=np.uint8), (16, 16))
+    found = converted(grey(values, bits))
+    assert (found == (values * (255 / most) + 0.5).astype(np.uint8)).all()
 
 
 @needs_pydicom
