@@ -318,6 +318,9 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
             raise UnknownFormatError(f"is not an image of a known kind ({kinds})") from None
     if image.format == "PNG" and not getattr(image, "tile", None):
         raise RejectedError("has no pixels")
+    if image.mode == "LAB":
+        # Its colours depend on a white point, which the file need not name.
+        raise UnreadFormatError("is in CIELAB, which is not read; convert it to RGB")
     return image
 
 

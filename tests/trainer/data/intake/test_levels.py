@@ -282,6 +282,13 @@ def test_negative_values_of_8_bits_are_refused():
         treat(tiff(-values))
 
 
+def test_cielab_is_refused_by_its_name():
+    lab = Image.fromarray(np.full((8, 8, 3), (100, 150, 30), np.uint8), "LAB")
+    for levels in (None, Levels(0, 255)):
+        with pytest.raises(RejectedError, match="is in CIELAB, which is not read; convert it to"):
+            treat(saved(lab, "TIFF"), levels=levels)
+
+
 def test_a_deep_tiff_whose_smallest_value_is_white_is_inverted():
     values = np.linspace(0, 4095, 64).reshape(8, 8).astype(np.uint16)
     plain, inverted = (
