@@ -9,6 +9,8 @@ from trainer.data.intake.segments import EXIF, IPTC, PROFILE_TEXT, TEXT, XMP, Br
 _MAX_ENTRIES: Final = 200_000
 """Entries of all directories from which a file is refused; a page has about 20."""
 _ASCII: Final = 2
+_SIZES: Final = {1: 1, 3: 2, 4: 4, 16: 8}
+"""Bytes of integers without a sign, by the number of their type."""
 _KINDS: Final = {700: XMP, 33723: IPTC, 34377: IPTC, 34665: EXIF, 34853: EXIF, 34675: PROFILE_TEXT}
 
 
@@ -23,6 +25,15 @@ class Directory:
     order: Literal["little", "big"]
     wide: int
     """Bytes of an offset."""
+
+    def value(self, data: bytes, tag: int) -> int:
+        """Return the value of a tag of one integer; 0 without it."""
+        for entry in self.entries:
+            if int.from_bytes(data[entry : entry + 2], self.order) == tag:
+                size = _SIZES.get(int.from_bytes(data[entry + 2 : entry + 4], self.order), 0)
+                at = entry + 4 + self.wide
+                return int.from_bytes(data[at : at + size], self.order)
+        return 0
 
 
 def directories(data: bytes) -> Iterator[Directory]:

@@ -338,6 +338,8 @@ def _unread_tiff(data: bytes) -> str:
     kind = tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))[0]
     words = f"{bands} band{'s' if bands > 1 else ''} of {bits} bits"
     words += " with fractions" if kind == _FRACTIONS else ""
+    rgb = bands < 3 or tags.get(_PHOTOMETRIC) == 2
+    words += "" if rgb else " that the file does not call RGB"
     words += ", stored one after the other" if tags.get(_PLANES) == 2 else ""
     known = tags.get(_COMPRESSION, 1) in TiffImagePlugin.COMPRESSION_INFO
     words += "" if known else ", in a compression of its own"

@@ -150,15 +150,16 @@ def test_opacity_of_16_bits_lies_on_white():
     assert (found[1:] == int(1000 * 255 / 4095 + 0.5)).all()
 
 
-def tiff(values, extra=(), photometric=None, planar=1, begin=0, further=0):
+def tiff(values, extra=(), photometric=None, planar=1, begin=0, further=0, copy=0):
     """A TIFF of bands in the last axis, with the tag ExtraSamples if one is wanted; or a part of
-    one, which begins at a byte and names the directory of a further page.
+    one, which begins at a byte, names the directory of a further page, or is a smaller copy.
     """
     bands = values.shape[-1] if values.ndim == 3 else 1
     kind = photometric if photometric is not None else 2 if bands > 2 else 1
     stored = np.moveaxis(values, -1, 0) if planar == 2 else values
     pixels, parts = stored.tobytes(), bands if planar == 2 else 1
     lists = {
+        254: [copy],
         256: [values.shape[1]], 257: [values.shape[0]], 258: [values.dtype.itemsize * 8] * bands,
         259: [1], 262: [kind], 273: [0] * parts, 277: [bands], 278: [values.shape[0]],
         279: [len(pixels) // parts] * parts, 284: [planar], 338: list(np.atleast_1d(extra)),
@@ -209,9 +210,15 @@ THREE = "-b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB -co INTERLEAVE=PIXEL"
 @pytest.mark.parametrize(
     ("bands", "dtype", "tags", "described", "options"),
     [
-        (3, "u2", {"photometric": 1, "extra": (0, 0)}, "3 bands of 16 bits", THREE),
-        (13, "u1", {"photometric": 1, "extra": [0] * 12}, "13 bands of 8 bits", THREE),
-        (5, "u2", {"extra": (0, 0)}, "5 bands of 16 bits", THREE),
+        (3, "u2", {"photometric": 1, "extra": (0, 0)}, "3 bands of 16 bits that the file", THREE),
+        (
+            13,
+            "u1",
+            {"photometric": 1, "extra": [0] * 12},
+            "13 bands of 8 bits that the",
+            THREE,
+        ),
+        (5, "u2", {"extra": (0, 0)}, "5 bands of 16 bits, which is not", THREE),
         (4, "u1", {"extra": 0, "planar": 2}, "4 bands of 8 bits, stored one after the", THREE),
         (2, "u2", {"extra": 0}, "2 bands of 16 bits", "-b 1"),
         (1, "f8", {}, "1 band of 64 bits with fractions", "-ot Float32"),

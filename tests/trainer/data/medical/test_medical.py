@@ -385,6 +385,29 @@ def test_a_page_of_a_tiff_is_read_as_the_first_one_is(dtype, photometric):
     assert (TiffPages().values(both, 1, 99) == values).all()
 
 
+def test_a_smaller_copy_in_a_tiff_is_not_a_page():
+    values = np.full((4, 4), 9, np.uint8)
+    size = len(tiff(values))
+    data = tiff(values, further=size + 8)
+    data += tiff(values, begin=size, further=2 * size + 8, copy=1) + tiff(values, begin=2 * size)
+    assert open_image(data).n_frames == 3
+    assert TiffPages().count(data) == 2
+    single = TiffPages().single(data, 1, 99, None, window=False)
+    assert int.from_bytes(single[4:8], "little") == 2 * size + 8
+
+
+def test_a_page_that_is_not_read_is_rejected_alone(tmp_path):
+    first, bands = np.full((4, 4), 9, np.uint8), np.full((4, 4, 3), 9, np.uint16)
+    before = len(tiff(first))
+    both = tiff(first, further=before + 8) + tiff(bands, photometric=1, begin=before)
+    files = {"a.tif": both, "b.tif": tiff(first)}
+    prepare(folder(tmp_path, files), tmp_path / "out", pages="all", max_rejected="2")
+    assert sorted(stored(tmp_path / "out")) == ["a/a.tif", "a/b.tif", "b/a.tif", "b/b.tif"]
+    rows = rejected(tmp_path / "out")[1:]
+    assert {row[1] for row in rows} == {"a/a#2.tif", "b/a#2.tif"}
+    assert "is a TIFF of 3 bands of 16 bits that the file does not call RGB" in rows[0][2]
+
+
 def test_each_page_of_a_tiff_is_an_image_if_asked_for(tmp_path):
     deep = [Image.fromarray(ramp()), Image.fromarray(ramp()[::-1].copy())]
     buffer = io.BytesIO()
