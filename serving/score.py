@@ -335,7 +335,8 @@ def treated(name: str, image: bytes) -> bytes:
         return treatment.treat(image, MAX_PIXELS, **more).data
     except treatment.RejectedError as error:
         known = {treatment.UnknownFormatError: 415, treatment.TooManyPixelsError: 413}
-        status = known.get(type(error), 422 if image else 400)
+        other = 422 if image else 400
+        status = next((known[kind] for kind in known if isinstance(error, kind)), other)
         raise RefusedError(status, f"{name}: {error}") from error
 
 

@@ -133,13 +133,13 @@ class RunRecord:
         """Batches of which a step consists, over all ranks."""
         return self.config.strategy.batches(self.ranks)
 
-    levels: tuple[int, int] | None = None
+    levels: tuple[float, float] | None = None
     """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
     reencode: tuple[int, int] | None = None
     """Short side to which the images were shrunk, and their quality; None if they were kept."""
 
     @property
-    def treatment(self) -> dict[str, list[int]]:
+    def treatment(self) -> dict[str, list[float]]:
         """Facts of the images' treatment that `treatment_of` reads; those that there are."""
         facts = {"levels": self.levels, "reencode": self.reencode}
         return {key: list(pair) for key, pair in facts.items() if pair}

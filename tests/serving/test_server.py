@@ -160,6 +160,12 @@ JSON = "application/json"
 BAD = {
     "empty": (b"", None, 400, "is empty"),
     "text": (b"years of work", "text/plain", 415, "is not an image of a known kind"),
+    "an iPhone's image": (
+        b"\0\0\0\x18ftypheic" + bytes(40),
+        "image/heic",
+        415,
+        "is in HEIC, which is not",
+    ),
     "half a PNG": (picture("PNG")[:50], "image/png", 422, "cannot be decoded"),
     "half a JPEG": (picture("JPEG", (90, 90))[:400], "image/jpeg", 422, "damaged"),
     "only a beginning": (picture("PNG")[:10], "image/png", 422, "damaged"),

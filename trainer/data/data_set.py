@@ -59,7 +59,7 @@ class DataSet:
         return self.manifest.normalization
 
     @property
-    def levels(self) -> tuple[int, int] | None:
+    def levels(self) -> tuple[float, float] | None:
         """Values that became 0 and 255 in images of more than 8 bits; None if there are none."""
         return self._intake.levels if self._intake else None
 

@@ -167,7 +167,7 @@ class Manifest:
     """Where a format of tables finds an image and its label."""
     files: str = ""
     """Absolute path of the folder that the files are in; empty if they are next to the manifest."""
-    levels: tuple[int, int] | None = None
+    levels: tuple[float, float] | None = None
     """Values that become 0 and 255 whenever a deep image is read from files that are not changed;
     None if there are none, or if all values of 16 bits do. In shards, images have 8 bits."""
 

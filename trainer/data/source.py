@@ -55,7 +55,7 @@ class Source:
     format: RecordFormat = TFRECORDS
     begun: Begun | None = None
     """The epoch in which the run was resumed."""
-    levels: tuple[int, int] | None = None
+    levels: tuple[float, float] | None = None
     """See `Manifest.levels`."""
     options: TrainConfig | None = None
     """The run, for options of its task; None outside of one."""

@@ -1,6 +1,7 @@
 """The layout of an export folder. Standard library only."""
 
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def export_facts(saved_model: Path) -> dict[str, Any]:
         facts = parse_object(path.read_text(encoding="utf-8"))
         levels = facts.get("levels")
         # (0, 0) stands for the highest bit that each image uses.
-        low, high = map(int, levels or (0, 0))
-        damaged = (low, high) != (0, 0) and not low < high
+        low, high = map(float, levels or (0, 0))
+        damaged = (low, high) != (0, 0) and not (low < high and isfinite(high - low))
     except FileNotFoundError:
         return {}
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:

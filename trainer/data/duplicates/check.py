@@ -62,7 +62,7 @@ class _Part:
     """Place of its first record in the split."""
     treated: bool
     """Whether images are treated whenever they are read."""
-    levels: tuple[int, int] | None
+    levels: tuple[float, float] | None
     """See `Manifest.levels`."""
 
     def records(self) -> Iterator[Record]:

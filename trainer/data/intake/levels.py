@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,28 +14,33 @@ import numpy as np
 from PIL import Image
 
 from common.files import parse_json, write_atomically
+from trainer.data.intake.histogram import Histogram
 from trainer.data.intake.pages import format_of
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
+    WIDE,
     Levels,
     RejectedError,
+    damage,
     deep_bands,
+    is_unsigned,
+    levels_between,
     open_image,
     own_levels,
 )
+from trainer.data.prepare.encode import UNREAD
 from trainer.data.prepare.input_files import FileReader, ImageFile
 
 CHOICES: Final = ("auto", "bits", "window", "percentiles", "full")
 SEARCHED: Final = ("auto", "percentiles")
 """Choices for which all files are looked at before any is written."""
-_GIVEN: Final = re.compile(r"(-?\d{1,9}):(-?\d{1,9})")
-_NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp")
-"""Suffixes of files that are not read to find levels, because they cannot have more than 8 bits."""
-_LEAST: Final = -32_768
-_BINS: Final = 131_072
-"""Least value of the histogram, and its number of values: those of 16 bits, with or without sign,
-and their values after a rescaling."""
+_GIVEN: Final = re.compile(r"{0}:{0}".format(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"))
+_NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp", *UNREAD)
+"""Suffixes of files that are not read to find levels, because they cannot have more than 8 bits, or
+are rejected."""
 _TAIL: Final = 0.005
+_SMALL: Final = 1e-12
+"""Fraction of the greater of two levels that they differ by at least."""
 _STORED: Final = "levels"
 
 
@@ -47,9 +53,13 @@ def given_levels(text: str) -> Levels | None:
     if text in CHOICES:
         return OWN_LEVELS if text == "bits" else None
     match = _GIVEN.fullmatch(text)
-    if not match or int(match[1]) >= int(match[2]):
+    low, high = map(float, match.groups()) if match else (0, 0)
+    # At least 255 fractions lie between them, and the quotient of the two is finite.
+    if not isfinite(high - low) or high - low < max(abs(low), abs(high), _SMALL) * _SMALL:
+        low = high
+    if low >= high:
         raise ValueError(f"{text!r} must be LOW:HIGH, such as 0:4095, or {', '.join(CHOICES)}")
-    return Levels(int(match[1]), int(match[2]))
+    return levels_between(low, high)
 
 
 @dataclass
@@ -65,8 +75,8 @@ class Values:
     depths: Counter[int] = field(default_factory=Counter)
     """Deep images by the highest bit that they use, 1 for the lowest; 0 counts those whose values
     are not whole, or are negative."""
-    bins: Any = field(default_factory=lambda: np.zeros(_BINS, np.int64))
-    """Histogram, for percentiles."""
+    histogram: Histogram = field(default_factory=Histogram)
+    """For percentiles."""
 
     def add(self, values: np.ndarray[Any, Any]) -> None:
         """Add an image."""
@@ -75,9 +85,9 @@ class Values:
             return
         least, most = float(finite.min()), float(finite.max())
         whole = least >= 0 and bool((finite == np.rint(finite)).all())
-        places = np.clip(np.rint(finite) - _LEAST, 0, _BINS - 1).astype(np.int64)
         self.depths[int(most).bit_length() if whole else 0] += 1
-        self._join(least, most, 1, np.bincount(places.ravel(), minlength=_BINS), whole=whole)
+        self.histogram.add(finite)
+        self._join(least, most, 1, whole=whole)
 
     def add_image(self, data: bytes, image: Image.Image) -> None:
         """Add an image that Pillow reads, if it is deep.
@@ -89,12 +99,7 @@ class Values:
         Raises:
             RejectedError: The image cannot be decoded.
         """
-        try:
-            bands = deep_bands(data, image)
-            values = np.stack([np.asarray(band) for band in bands]) if bands else None
-        # On damaged files Pillow may raise any exception of its parsers.
-        except Exception as error:
-            raise RejectedError("cannot be decoded") from error
+        values = deep_values(data, image)
         if values is not None:
             self.add(values)
 
@@ -102,25 +107,40 @@ class Values:
         """Add the values of other images."""
         if other.images:
             self.depths.update(other.depths)
-            self._join(other.least, other.most, other.images, other.bins, whole=other.whole)
+            self.histogram.merge(other.histogram)
+            self._join(other.least, other.most, other.images, whole=other.whole)
 
-    def _join(self, least: float, most: float, images: int, bins: Any, *, whole: bool) -> None:
+    def _join(self, least: float, most: float, images: int, *, whole: bool) -> None:
         self.least = min(self.least, least) if self.images else least
         self.most = max(self.most, most) if self.images else most
         self.images += images
         self.whole &= whole
-        self.bins = self.bins + bins
 
     def levels(self, choice: str) -> Levels | None:
         """Return the levels of a choice; None if there are no deep images."""
         if not self.images:
             return None
         if choice == "percentiles":
-            part = np.cumsum(self.bins) / max(int(self.bins.sum()), 1)
-            low = int(np.searchsorted(part, _TAIL, "right")) + _LEAST
-            high = int(np.searchsorted(part, 1 - _TAIL)) + _LEAST
-            return Levels(low, max(high, low + 1))
+            low, high = self.histogram.range(_TAIL)
+            wide = high - low >= WIDE
+            return levels_between(*((round(low), round(high)) if wide else (low, high)))
         return own_levels(self.least, self.most, whole=self.whole)
+
+
+def deep_values(data: bytes, image: Image.Image) -> np.ndarray[Any, Any] | None:
+    """Return the values of an image of more than 8 bits, [c, h, w]; None if it has 8 bits.
+
+    Args:
+        data: Bytes of the file.
+        image: What `open_image` returned for them.
+
+    Raises:
+        RejectedError: The image cannot be decoded.
+    """
+    with damage("cannot be decoded"):
+        bands = deep_bands(data, image)
+        values = np.stack([np.asarray(band) for band in bands]) if bands else None
+        return values.view(np.uint32) if values is not None and is_unsigned(image) else values
 
 
 def find_values(files: Iterator[ImageFile], reader: FileReader, max_pixels: int) -> Values:

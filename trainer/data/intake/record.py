@@ -24,7 +24,7 @@ class Intake:
     """How records are named: kept, hashed or numbered."""
     grouped: bool = False
     """Whether the images of a group are in one split."""
-    levels: tuple[int, int] | None = None
+    levels: tuple[float, float] | None = None
     """Values of deep images that became 0 and 255, both 0 if these were each image's own; None if
     no image has more than 8 bits."""
     narrow: int = 0
@@ -66,9 +66,12 @@ def groups_in_words(groups: Mapping[str, int]) -> str:
     )
 
 
-def levels_in_words(levels: tuple[int, int]) -> str:
+def levels_in_words(levels: tuple[float, float]) -> str:
     """Return which values became 0 and 255."""
     low, high = levels
     if low == high:
-        return "the values of each image, from 0 to the highest bit that it uses, became 0 to 255"
+        return (
+            "the values of each image, from 0 to the highest bit that it uses (fractions: from the"
+            " least to the greatest), became 0 to 255"
+        )
     return f"the values {low} to {high} became 0 to 255"

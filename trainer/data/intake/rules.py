@@ -23,7 +23,7 @@ from trainer.data.pixels.treatment import (
     is_narrow,
     open_image,
 )
-from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.encode import Rules, check_kind, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedFile
@@ -68,6 +68,7 @@ class IntakeRules:
         known = format_of(data)
         if known is None:
             return self.cleaned(data, encode(data, file.name, rules, self.levels))
+        check_kind(data, file.name)
         most = rules.max_pixels
         single = known.single(data, file.page, most, self.levels, window=self.window)
         encoded = encode(single, "", rules, self.levels)
@@ -208,7 +209,7 @@ def _each_page(file: ImageFile, reader: FileReader) -> Iterator[ImageFile | Reje
 
 
 def tell_narrow(
-    narrow: int, such_as: str, levels: tuple[int, int] | None, depths: Mapping[int, int]
+    narrow: int, such_as: str, levels: tuple[float, float] | None, depths: Mapping[int, int]
 ) -> None:
     """Warn of deep images that use few of the levels.
 

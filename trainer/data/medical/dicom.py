@@ -189,17 +189,21 @@ def _to_8_bits(
     header: Any, values: np.ndarray[Any, Any], levels: Levels | None, *, window: bool
 ) -> np.ndarray[Any, Any]:
     """Return values as 0 to 255, uint8 of the same shape."""
-    if values.dtype == np.uint8:
-        return values
-    if values.ndim == 3:
-        low, high = 0.0, float((1 << int(header.BitsStored)) - 1)
+    grey, bits = values.ndim == 2, int(header.BitsStored)
+    named = grey and window and ("WindowCenter" in header or "VOILUTSequence" in header)
+    if values.dtype == np.uint8 and not named:
+        if not grey or bits >= 8 or "ModalityLUTSequence" in header:
+            return values
+        low, high = _range(header)
+    elif not grey:
+        low, high = 0.0, float((1 << bits) - 1)
         if header.PhotometricInterpretation == "PALETTE COLOR":
             # The entries of a palette of 16 bits use all of them.
             high = 65_535.0
-    elif window and ("WindowCenter" in header or "VOILUTSequence" in header):
+    elif named:
         # In units of the output, which spans the range that the stored bits allow.
         values = np.asarray(_pydicom().pixels.apply_voi_lut(values, header, index=0))
-        low, high = _range(header) if "VOILUTSequence" not in header else _extent(values)
+        low, high = _ends(header) if "VOILUTSequence" not in header else _extent(values)
     elif levels == OWN_LEVELS:
         whole = bool(values.min() >= 0 and (values == np.rint(values)).all())
         low, high = own_levels(float(values.min()), float(values.max()), whole=whole)
@@ -213,14 +217,21 @@ def _to_8_bits(
 
 def _range(header: Any) -> tuple[float, float]:
     """Return the lowest and the highest value that the stored bits can hold, after rescaling."""
+    low, high = sorted(_ends(header))
+    return low, high
+
+
+def _ends(header: Any) -> tuple[float, float]:
+    """Return the values after rescaling of the lowest and the highest stored one; pydicom gives
+    them to the pixels below and above a window, although a negative slope inverts their order.
+    """
     bits, signed = int(header.BitsStored), int(header.get("PixelRepresentation", 0))
     least = -(1 << bits - 1) if signed else 0
     slope, intercept = (
         float(header.get(key, default) or default)
         for key, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
     )
-    ends = sorted(value * slope + intercept for value in (least, least + (1 << bits) - 1))
-    return ends[0], ends[1]
+    return least * slope + intercept, (least + (1 << bits) - 1) * slope + intercept
 
 
 def _extent(values: np.ndarray[Any, Any]) -> tuple[float, float]:

@@ -1,12 +1,13 @@
 """TIFFs with an image on each of several pages."""
 
-import io
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from trainer.data.pixels.treatment import Levels, RejectedError, damage, deep_bands, open_image
+from trainer.data.intake.levels import deep_values
+from trainer.data.intake.tiff import alone, directories
+from trainer.data.pixels.treatment import Levels, RejectedError, damage, open_image
 
 _REDUCED = 1
 """Bit of the tag NewSubfileType of a page that is a smaller copy of another."""
@@ -27,23 +28,19 @@ class TiffPages:
 
     def count(self, data: bytes) -> int:
         """See `PagedFormat.count`; pages that are smaller copies do not count."""
-        return len(self._frames(open_image(data, ("TIFF",))))
+        return len(self._frames(data))
 
     def values(self, data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
         """See `PagedFormat.values`."""
-        alone = self.single(data, page, max_pixels, None, window=False)
-        image = open_image(alone, ("TIFF",))
-        if image.width * image.height > max_pixels:
-            return None
-        with damage("cannot be decoded"):
-            bands = deep_bands(alone, image)
-        return np.stack([np.asarray(band) for band in bands]) if bands else None
+        single = self.single(data, page, max_pixels, None, window=False)
+        image = open_image(single, ("TIFF",))
+        return None if image.width * image.height > max_pixels else deep_values(single, image)
 
     def single(
         self,
         data: bytes,
         page: int,
-        max_pixels: int,
+        max_pixels: int,  # noqa: ARG002 - `treat` checks it
         levels: Levels | None,  # noqa: ARG002 - `treat` applies them
         *,
         window: bool,  # noqa: ARG002 - a TIFF names none
@@ -51,17 +48,11 @@ class TiffPages:
         """See `PagedFormat.single`: the file itself if its first page is wanted."""
         if page == 0:
             return data
-        image = open_image(data, ("TIFF",))
-        frames = self._frames(image)
+        frames = self._frames(data)
         if page >= len(frames):
             raise RejectedError("has fewer pages than when it was listed")
         with damage("has a damaged page"):
-            image.seek(frames[page])
-            if image.width * image.height > max_pixels:
-                raise RejectedError(f"has {image.width} x {image.height} pixels (--max-pixels)")
-            buffer = io.BytesIO()
-            image.save(buffer, "TIFF", save_all=False, compression="raw", tiffinfo={}, exif=b"")
-            return buffer.getvalue()
+            return alone(data, frames[page])
 
     def tag(self, data: bytes, name: str) -> str:
         """See `PagedFormat.tag`: by its number, such as 315."""
@@ -70,12 +61,12 @@ class TiffPages:
         with damage("has a damaged header"):
             return str(open_image(data, ("TIFF",)).tag_v2.get(int(name), ""))  # type: ignore[attr-defined]
 
-    def _frames(self, image: Image.Image) -> list[int]:
+    def _frames(self, data: bytes) -> list[int]:
         """Return the numbers of the pages, except smaller copies; the first always counts."""
-        pages = [0]
         with damage("has a damaged page"):
-            for number in range(1, min(getattr(image, "n_frames", 1), _MOST_PAGES)):
-                image.seek(number)
-                if not image.tag_v2.get(_SUBFILE, 0) & _REDUCED:  # type: ignore[attr-defined]
-                    pages.append(number)
-        return pages
+            pages = enumerate(islice(directories(data), _MOST_PAGES))
+            return [
+                number
+                for number, page in pages
+                if number == 0 or not page.value(data, _SUBFILE) & _REDUCED
+            ] or [0]

@@ -79,7 +79,7 @@ def check_decodes(encoded: bytes) -> None:
         raise RejectedError("cannot be decoded (the image is truncated)")
 
 
-def as_used(encoded: bytes, levels: tuple[int, int] | None) -> bytes:
+def as_used(encoded: bytes, levels: tuple[float, float] | None) -> bytes:
     """Return an image of a file that is not changed as it is used: treated.
 
     Args:
@@ -93,7 +93,7 @@ def as_used(encoded: bytes, levels: tuple[int, int] | None) -> bytes:
 
 
 def shrink(
-    encoded: bytes, longest: int, levels: tuple[int, int] | None = None
+    encoded: bytes, longest: int, levels: tuple[float, float] | None = None
 ) -> tuple[tuple[int, int], Image.Image]:
     """Decode an image as it is used, and shrink it.
 

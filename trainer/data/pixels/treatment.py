@@ -11,16 +11,28 @@ several frames. Standard library and Pillow only: the scoring server's image con
 """
 
 import io
+import logging
 import multiprocessing
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from math import ceil, floor
+from functools import reduce
+from math import ceil, floor, isfinite
+from operator import and_
 from typing import Any, Final, NamedTuple, cast
 
-from PIL import ExifTags, Image, ImageChops, ImageFile, ImageMath, UnidentifiedImageError
+from PIL import (
+    ExifTags,
+    Image,
+    ImageChops,
+    ImageFile,
+    ImageMath,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+)
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -42,6 +54,15 @@ extended, progressive. TensorFlow does not decode lossless JPEGs, and not all de
 arithmetic coding."""
 
 _BEGINS: Final = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
+_TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+"""First bytes of a TIFF or BigTIFF, in either order of bytes."""
+_UNREAD: Final = {
+    "HEIC": re.compile(rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+    "AVIF": re.compile(rb".{4}ftypavi[fs]", re.DOTALL),
+    "JPEG 2000": re.compile(rb"\0\0\0\x0cjP {2}|\xff\x4f\xff\x51"),
+    "JPEG XL": re.compile(rb"\0\0\0\x0cJXL |\xff\x0a"),
+}
+"""First bytes of images that are common and not read, by their formats."""
 BIT_DEPTH: Final = 24
 """Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
 _GREY_AND_OPACITY: Final = (16, 4)
@@ -58,12 +79,34 @@ TURNS: Final = {
 }
 """Transpositions that turn an image upright, by EXIF orientation."""
 
+_BITS: Final = 258
+_COMPRESSION: Final = 259
 _PHOTOMETRIC: Final = 262
+_BANDS: Final = 277
+_PLANES: Final = 284
 _EXTRA_SAMPLES: Final = 338
-"""Tags of a TIFF: how its values are shown, 0 if the smallest is white; and the meaning of the
-bands after the colours, 0 for no opacity."""
+_SAMPLE_FORMAT: Final = 339
+"""Tags of a TIFF: the bits of a value; the compression; how values are shown, 0 if the smallest is
+white; the number of bands, and 2 if they are stored one after the other; the meaning of the bands
+after the colours, 0 for no opacity; and the kind of the values."""
+_UNSIGNED: Final = 1
+_SIGNED: Final = 2
+_FRACTIONS: Final = 3
+"""Kinds of the values of a TIFF."""
+_READ_BANDS: Final = {
+    *((_UNSIGNED, bits) for bits in (1, 2, 4, 8, 12, 16, 32)),
+    *((_SIGNED, bits) for bits in (8, 16, 32)),
+    (_FRACTIONS, 32),
+}
+"""Kind and bits of values that Pillow reads if there is one band."""
 _TRANSPARENCY: Final = "transparency"
 """Key of Pillow's facts of an image with a transparent colour."""
+
+_LEAST_INTEGER: Final = -(1 << 31)
+"""Least value of an image in mode I."""
+
+_GREATEST_FRACTION: Final = float.fromhex("0x1.fffffep127")
+"""Greatest finite value of an image in mode F."""
 
 _NO_FRAME: Final = (0xC4, 0xC8, 0xCC)
 """Markers in the range of frame markers that do not start a frame."""
@@ -72,6 +115,8 @@ _turn = multiprocessing.get_context("fork").Lock()
 
 # Disables Pillow's own limit; `treat` checks its own before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
+# It logs as an error that a file has too many bands, which `open_image` says as well.
+logging.getLogger(TiffImagePlugin.__name__).setLevel(logging.CRITICAL)
 
 
 class RejectedError(ValueError):
@@ -87,6 +132,10 @@ class UnknownFormatError(RejectedError):
     """A file of none of the accepted formats."""
 
 
+class UnreadFormatError(UnknownFormatError):
+    """An image of a kind that is not read; the message says what to convert it to."""
+
+
 class NoImageError(RejectedError):
     """A file that is not meant to be an image, such as a table or a text."""
 
@@ -96,14 +145,18 @@ class TooManyPixelsError(RejectedError):
 
 
 class Levels(NamedTuple):
-    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped."""
+    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped, and
+    what is not a number is 0.
+    """
 
-    low: int
-    high: int
+    low: float
+    high: float
 
 
 FULL_LEVELS: Final = Levels(0, 65_535)
 """All values of 16 bits."""
+WIDE: Final = 255
+"""Difference of levels from which they are integers, because fractions matter little."""
 OWN_LEVELS: Final = Levels(0, 0)
 """Stands for levels of each image's own, see `own_levels`; no two values are a range."""
 
@@ -118,12 +171,19 @@ def own_levels(least: float, most: float, *, whole: bool) -> Levels:
 
     Returns:
         0 and the highest value of the bits that the image uses, at least 8; if values are not
-        whole, the smallest and the largest one.
+        whole, the smallest and the largest one, rounded if they are `WIDE`.
     """
     if whole:
         return Levels(0, (1 << max(8, int(most).bit_length())) - 1)
-    low = floor(least)
-    return Levels(low, max(ceil(most), low + 1))
+    if most - least >= WIDE:
+        return Levels(floor(least), ceil(most))
+    return levels_between(least, most)
+
+
+def levels_between(low: float, high: float) -> Levels:
+    """Return levels as a record has them: integers where they are whole, and not equal."""
+    low, high = (int(value) if value == int(value) else value for value in (low, high))
+    return Levels(low, high if low < high else low + 1)
 
 
 @dataclass(frozen=True)
@@ -236,6 +296,7 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
     """Read the header of an image without decoding pixels.
 
     Raises:
+        UnreadFormatError: The file is an image of a kind that is not read.
         RejectedError: The file is not an image of one of the formats, or its header is damaged.
     """
     if not data:
@@ -246,11 +307,49 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
         except UnidentifiedImageError:
             if encoding_of(data) in formats:
                 raise RejectedError("has a damaged header") from None
+            if "TIFF" in formats and data.startswith(_TIFF):
+                raise UnreadFormatError(_unread_tiff(data)) from None
+            for kind, begin in _UNREAD.items():
+                if begin.match(data):
+                    raise UnreadFormatError(
+                        f"is in {kind}, which is not read; convert it to JPEG or PNG"
+                    ) from None
             kinds = ", ".join(formats)
             raise UnknownFormatError(f"is not an image of a known kind ({kinds})") from None
     if image.format == "PNG" and not getattr(image, "tile", None):
         raise RejectedError("has no pixels")
+    if image.mode == "LAB":
+        # Its colours depend on a white point, which the file need not name.
+        raise UnreadFormatError("is in CIELAB, which is not read; convert it to RGB")
     return image
+
+
+def _unread_tiff(data: bytes) -> str:
+    """Return why Pillow does not read a TIFF, and how GDAL writes one that it reads.
+
+    Raises:
+        Exception: Any, if its directory is damaged.
+    """
+    file = io.BytesIO(data)
+    tags = TiffImagePlugin.ImageFileDirectory_v2(data[: 16 if b"+" in data[:4] else 8])
+    file.seek(tags.next)
+    tags.load(file)
+    bands, (bits, *_) = tags.get(_BANDS, 1), tags[_BITS]
+    kind = tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))[0]
+    words = f"{bands} band{'s' if bands > 1 else ''} of {bits} bits"
+    words += " with fractions" if kind == _FRACTIONS else ""
+    rgb = bands < 3 or tags.get(_PHOTOMETRIC) == 2
+    words += "" if rgb else " that the file does not call RGB"
+    words += ", stored one after the other" if tags.get(_PLANES) == 2 else ""
+    known = tags.get(_COMPRESSION, 1) in TiffImagePlugin.COMPRESSION_INFO
+    words += "" if known else ", in a compression of its own"
+    options = [] if (kind, bits) in _READ_BANDS else ["-ot Float32"]
+    if bands > 2 and kind == _UNSIGNED and bits in (8, 16):
+        options += ["-b 1 -b 2 -b 3 -co PHOTOMETRIC=RGB -co INTERLEAVE=PIXEL"]
+    elif bands > 1:
+        options += ["-b 1"]
+    command = " ".join(["gdal_translate", *options, "IN.tif OUT.tif"])
+    return f"is a TIFF of {words}, which is not read; write another one, for example with {command}"
 
 
 @contextmanager
@@ -339,6 +438,11 @@ def _convert(
         image.load()
     if image.format == "TIFF" and _is_transparent(image):
         _check_opacity(data, image)
+    if _kind_and_bits(image) == (_SIGNED, 8) and any(image.histogram()[128:]):
+        raise RejectedError(
+            "has negative values of 8 bits, which are not read; write 16 bits, for example with"
+            " gdal_translate -ot Int16 IN.tif OUT.tif"
+        )
     deep = deep_bands(data, image)
     if levels is None and len(deep) > 1 and _TRANSPARENCY in image.info:
         # As in earlier versions, whose data sets are read in place.
@@ -367,7 +471,7 @@ def _convert(
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
     """Return the bands of an image of more than 8 bits in mode I or F, without its opacity: grey,
-    or red, green, blue. The list is empty if the image has 8 bits.
+    or red, green, blue. The list is empty if the image has 8 bits. See `is_unsigned`.
     """
     if image.mode in ("I;16", "I;16B", "I;16L"):
         return [image.convert("I")]
@@ -386,6 +490,20 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
     return [
         _joined(high, low) for high, low in zip(image.split()[:3], lower.split()[:3], strict=True)
     ]
+
+
+def is_unsigned(image: Image.Image) -> bool:
+    """Return whether the values of an image are integers of 32 bits without a sign, of which Pillow
+    reads those from 2**31 on as negative.
+    """
+    return _kind_and_bits(image) == (_UNSIGNED, 32)
+
+
+def _kind_and_bits(image: Image.Image) -> tuple[int, int] | None:
+    """Return kind and bits of the values of a TIFF of one band; None for any other image."""
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    bits, kinds = tags.get(_BITS, ()), tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))
+    return (kinds[0], bits[0]) if len(bits) == len(kinds) == 1 else None
 
 
 def _lower_bytes(data: bytes, image: Image.Image) -> Image.Image | None:
@@ -447,21 +565,34 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     """Convert the bands of an image of more than 8 bits to 8 bits."""
     if levels is None and bands[0] is image:
         raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
+    below = 0
+    if is_unsigned(image) and cast("tuple[int, int]", image.getextrema())[0] < 0:
+        # With the highest bit inverted, the order is right, and all values are 2**31 less.
+        inverted = ImageMath.lambda_eval(lambda a: a["v"] ^ _LEAST_INTEGER, v=image)
+        bands, below = [inverted], -_LEAST_INTEGER
+    ends = [value for band in bands for value in _extent(band)]
+    least, most = min(ends) + below, max(ends) + below
     if levels == OWN_LEVELS:
-        ends = [value for band in bands for value in cast("tuple[float, float]", band.getextrema())]
-        whole = bands[0].mode == "I" and min(ends) >= 0
-        levels = own_levels(min(ends), max(ends), whole=whole)
+        levels = own_levels(least, most, whole=bands[0].mode == "I" and least >= 0)
     low, high = levels or FULL_LEVELS
     scale = 255 / (high - low)
+    if bands[0].mode == "I" and max(most - low, low - least) * scale >= -_LEAST_INTEGER:
+        # Results are integers of 32 bits as well, so values far from the levels would wrap.
+        ends = [floor(low) - below, ceil(high) - below]
+        first, last = (min(max(end, _LEAST_INTEGER), ~_LEAST_INTEGER) for end in ends)
+        bands = [
+            ImageMath.lambda_eval(lambda a: a["max"](a["min"](a["v"], last), first), v=band)
+            for band in bands
+        ]
     # Half a level is added because the fraction is truncated.
-    offset = 0.5 - low * scale
+    offset = 0.5 - (low - below) * scale
     plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
     if image.format == "TIFF" and image.tag_v2.get(_PHOTOMETRIC) == 0:  # type: ignore[attr-defined]
         # Pillow inverts such images only if they have 8 bits.
         plain = [ImageChops.invert(band) for band in plain]
     result = Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
     opacity = image.getchannel("A") if image.mode == "RGBA" else None
-    if opacity is None and len(bands) > 1 and _TRANSPARENCY in image.info:
+    if opacity is None and _TRANSPARENCY in image.info:
         opacity = _unlike(bands, image.info[_TRANSPARENCY])
     if opacity is None:
         return result
@@ -469,16 +600,36 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert(result.mode)
 
 
-def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:
-    """Return the opacity of an image with a transparent colour: 0 where it has this one."""
-    red, green, blue = bands
+def _extent(band: Image.Image) -> tuple[float, float]:
+    """Return the least and the greatest finite value of a band in mode I or F.
+
+    Raises:
+        RejectedError: It has none.
+    """
+    least, most = cast("tuple[float, float]", band.getextrema())
+    if isfinite(least) and isfinite(most):
+        return least, most
+    finite = ImageMath.lambda_eval(
+        lambda a: a["convert"](255 * (abs(a["v"]) <= _GREATEST_FRACTION), "L"), v=band
+    ).convert("1", dither=Image.Dither.NONE)
+    if not finite.getbbox():
+        raise RejectedError("has no finite value")
+    low, high = (
+        Image.new("F", band.size, end) for end in (_GREATEST_FRACTION, -_GREATEST_FRACTION)
+    )
+    for filled in (low, high):
+        filled.paste(band, mask=finite)
+    return cast("float", low.getextrema()[0]), cast("float", high.getextrema()[1])
+
+
+def _unlike(bands: list[Image.Image], colour: int | tuple[int, ...]) -> Image.Image:
+    """Return the opacity of an image with a transparent grey or colour: 0 where it has this one."""
+    wanted = [colour] if isinstance(colour, int) else colour
     opacity: Image.Image = ImageMath.lambda_eval(
         lambda a: a["convert"](
-            255 - 255 * ((a["r"] == colour[0]) & (a["g"] == colour[1]) & (a["b"] == colour[2])), "L"
+            255 - 255 * reduce(and_, (a[str(n)] == value for n, value in enumerate(wanted))), "L"
         ),
-        r=red,
-        g=green,
-        b=blue,
+        **{str(n): band for n, band in enumerate(bands)},
     )
     return opacity
 

@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from PIL import Image
 
@@ -17,6 +18,8 @@ from trainer.data.pixels.treatment import (
     RejectedError,
     Shrink,
     TooManyPixelsError,
+    UnreadFormatError,
+    encoding_of,
     open_image,
     treat,
 )
@@ -24,6 +27,12 @@ from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import allowed_rejections
 
 REENCODED_QUALITY = 90
+UNREAD: Final = (
+    *(".heic", ".heif", ".hif", ".jxl"),
+    *(".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mrw", ".nef", ".nrw"),
+    *(".orf", ".pef", ".raf", ".raw", ".rw2", ".sr2", ".srf", ".srw", ".x3f"),
+)
+"""Suffixes of images of phones, and of the raw images of cameras, which are not read."""
 _REENCODE = re.compile(r"([1-9][0-9]{0,4})(?::([1-9][0-9]?|100))?")
 
 
@@ -76,10 +85,13 @@ def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -
     Raises:
         RejectedError: See `treat`; or the name is that of another kind of file.
     """
+    check_kind(data, name)
     suffix = _suffix(name)
-    if suffix and suffix not in _extensions():
+    if suffix and suffix not in (*_extensions(), *UNREAD):
         try:
             kind = open_image(data).format
+        except UnreadFormatError:
+            raise
         except RejectedError as error:
             raise NoImageError("is not an image, by its name and its content") from error
         raise RejectedError(f"holds a {kind}, but ", suffix, " is not an image's extension")
@@ -90,9 +102,24 @@ def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -
         raise RejectedError(f"{error} (--max-pixels)") from error
 
 
+def check_kind(data: bytes, name: str) -> None:
+    """Refuse a file that by its name is an image of a kind that is not read. Raw images of cameras
+    are TIFFs as well, of which Pillow would read a small copy.
+
+    Raises:
+        RejectedError: It is.
+    """
+    suffix = _suffix(name)
+    if suffix in UNREAD and not encoding_of(data):
+        raise RejectedError(
+            f"is an image of a kind that is not read ({suffix}); convert it to JPEG or PNG"
+        )
+
+
 def may_be_image(name: str) -> bool:
     """Return whether a file may be an image by its name: its suffix is that of one, or missing."""
-    return _suffix(name) in ("", *_extensions(), *(s for f in formats() for s in f.suffixes))
+    of_formats = (suffix for known in formats() for suffix in known.suffixes)
+    return _suffix(name) in ("", *_extensions(), *UNREAD, *of_formats)
 
 
 def _suffix(name: str) -> str:

@@ -72,10 +72,10 @@ class WriteOptions(DuplicateOptions):
 
     levels: str = "auto"
     """Values that become 0 and 255 in images of more than 8 bits. The same for all images:
-    LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; percentiles,
-    0.5% and 99.5% of its pixels; full, all values that a file can hold. Or of each image: bits, by
-    the bits that it uses; window, the range that its file names, if its format has one. Except with
-    full, such images are stored without loss."""
+    LOW:HIGH, such as 0:4095 or 0:0.3; auto, from 0 to the highest value of the bits that the data
+    set uses; percentiles, 0.5% and 99.5% of its pixels; full, all values that a file can hold. Or
+    of each image: bits, by the bits that it uses; window, the range that its file names, if its
+    format has one. Except with full, such images are stored without loss."""
 
     pages: Literal["first", "all"] = "first"
     """Images to write of a file that holds several: the first one, or all of them."""

@@ -9,10 +9,15 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
+from tests.trainer.data.intake.test_levels import tiff
 from tests.trainer.support.data_sets.image_folders import prepare, records, rejected
 from tests.trainer.support.data_sets.planted import Planted
+from trainer.data.intake.segments import BrokenSegmentsError
+from trainer.data.intake.tiff import alone
 from trainer.data.manifest import load_manifest
+from trainer.data.medical.dicom import Dicom
 from trainer.data.medical.tiff_pages import TiffPages
+from trainer.data.pixels.treatment import Levels, open_image, treat
 from trainer.errors import DataError
 
 EXPLICIT = b"1.2.840.10008.1.2.1"
@@ -255,6 +260,63 @@ def test_the_window_of_a_file_is_used_if_asked_for(tmp_path):
     assert (found["a/2.dcm"] == (values * 255 / 4095 + 0.5).astype(np.uint8)).all()
 
 
+def grey(values, bits, **tags):
+    """A DICOM file of at most 8 bits, packed if it is of one."""
+    from pydicom import dcmread
+
+    file = dcmread(io.BytesIO(dicom(values)))
+    file.BitsAllocated = 1 if bits == 1 else 8
+    file.BitsStored, file.HighBit = bits, bits - 1
+    packed = np.packbits(values.astype(bool), bitorder="little") if bits == 1 else values
+    file.PixelData = packed.tobytes()
+    for name, value in tags.items():
+        setattr(file, name, value)
+    written = io.BytesIO()
+    file.save_as(written)
+    return written.getvalue()
+
+
+def converted(data, levels=None, *, window=False):
+    single = Dicom().single(data, 0, 10_000, levels, window=window)
+    return np.asarray(Image.open(io.BytesIO(single))).astype(int)
+
+
+WINDOW = {"WindowCenter": 128, "WindowWidth": 20}
+
+
+@needs_pydicom
+@pytest.mark.parametrize("rescale", [{}, {"RescaleSlope": 1, "RescaleIntercept": 0}])
+@pytest.mark.parametrize("photometric", ["MONOCHROME2", "MONOCHROME1"])
+def test_the_window_of_an_image_of_8_bits_is_used(rescale, photometric):
+    values = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    data = grey(values, 8, PhotometricInterpretation=photometric, **rescale, **WINDOW)
+    found = converted(data, window=True).ravel()
+    plain = converted(data, Levels(0, 255)).ravel()
+    if photometric == "MONOCHROME1":
+        found, plain = 255 - found, 255 - plain
+    assert (plain == np.arange(256)).all()
+    assert (found[:118] == 0).all()
+    assert (found[138:] == 255).all()
+    assert abs(found[128] - 128) <= 7
+
+
+@needs_pydicom
+def test_a_negative_slope_does_not_invert_a_window():
+    data = dicom(ramp(), rescale=(4095, -1), window=(2048, 4096))
+    found = converted(data, window=True)
+    assert np.abs(found - converted(data, Levels(0, 4095))).max() <= 1
+    assert found[0, 0] == 255
+
+
+@needs_pydicom
+@pytest.mark.parametrize("bits", [1, 2, 6, 8])
+def test_few_bits_become_0_to_255(bits):
+    most = (1 << bits) - 1
+    values = np.resize(np.arange(most + 1, dtype=np.uint8), (16, 16))
+    found = converted(grey(values, bits))
+    assert (found == (values * (255 / most) + 0.5).astype(np.uint8)).all()
+
+
 @needs_pydicom
 def test_frames_names_and_patients(tmp_path):
     made = Planted()
@@ -294,6 +356,56 @@ def test_damaged_files_are_rejected_without_quoting(tmp_path):
     reasons = [row[2] for row in rejected(tmp_path / "out")[1:]]
     assert len(reasons) == 10
     assert made.found_in(" ".join(reasons).encode()) == []
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_a_page_alone_is_a_file_of_one_page(big):
+    buffer = io.BytesIO()
+    first, *more = (Image.new("L", (size, size)) for size in (5, 6, 7))
+    first.save(buffer, "TIFF", save_all=True, append_images=more, big_tiff=big)
+    for page, size in enumerate((5, 6, 7)):
+        single = open_image(alone(buffer.getvalue(), page))
+        assert single.size == (size, size)
+        assert single.n_frames == 1
+    with pytest.raises(BrokenSegmentsError):
+        alone(buffer.getvalue(), 3)
+
+
+@pytest.mark.parametrize(("dtype", "photometric"), [(np.uint32, 1), (np.uint16, 0)])
+def test_a_page_of_a_tiff_is_read_as_the_first_one_is(dtype, photometric):
+    most = np.iinfo(dtype).max
+    values = np.array([[0, most // 4 * 3, most]] * 2, dtype)
+    data = tiff(values, photometric=photometric)
+    before = len(tiff(values))
+    both = tiff(values, further=before + 8) + tiff(values, photometric=photometric, begin=before)
+    assert TiffPages().count(both) == 2
+    single = TiffPages().single(both, 1, 99, None, window=False)
+    levels = Levels(0, int(most))
+    assert treat(single, levels=levels).data == treat(data, levels=levels).data
+    assert (TiffPages().values(both, 1, 99) == values).all()
+
+
+def test_a_smaller_copy_in_a_tiff_is_not_a_page():
+    values = np.full((4, 4), 9, np.uint8)
+    size = len(tiff(values))
+    data = tiff(values, further=size + 8)
+    data += tiff(values, begin=size, further=2 * size + 8, copy=1) + tiff(values, begin=2 * size)
+    assert open_image(data).n_frames == 3
+    assert TiffPages().count(data) == 2
+    single = TiffPages().single(data, 1, 99, None, window=False)
+    assert int.from_bytes(single[4:8], "little") == 2 * size + 8
+
+
+def test_a_page_that_is_not_read_is_rejected_alone(tmp_path):
+    first, bands = np.full((4, 4), 9, np.uint8), np.full((4, 4, 3), 9, np.uint16)
+    before = len(tiff(first))
+    both = tiff(first, further=before + 8) + tiff(bands, photometric=1, begin=before)
+    files = {"a.tif": both, "b.tif": tiff(first)}
+    prepare(folder(tmp_path, files), tmp_path / "out", pages="all", max_rejected="2")
+    assert sorted(stored(tmp_path / "out")) == ["a/a.tif", "a/b.tif", "b/a.tif", "b/b.tif"]
+    rows = rejected(tmp_path / "out")[1:]
+    assert {row[1] for row in rows} == {"a/a#2.tif", "b/a#2.tif"}
+    assert "is a TIFF of 3 bands of 16 bits that the file does not call RGB" in rows[0][2]
 
 
 def test_each_page_of_a_tiff_is_an_image_if_asked_for(tmp_path):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from tests import ROOT
-from tests.trainer.data.intake.test_levels import png
+from tests.trainer.data.intake.test_levels import png, tiff
 from tests.trainer.data.pixels.test_one_way import script as script  # noqa: PLC0414 - a fixture
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.parquet_files import table, write_file
@@ -70,6 +70,12 @@ def photograph(seed):
     return saved(stripes, "JPEG")
 
 
+def small_fractions(seed):
+    values = (noise(seed, 4095) / 13_650).astype(np.float32)
+    values[0, :2] = np.nan, np.inf
+    return saved(values, "TIFF")
+
+
 DEPTHS = {
     "8 bits": (".png", {}, lambda n: saved(noise(n, 255, (3,)), "PNG")),
     "8 bits, `--reencode 20:90`": (".jpg", {"reencode": "20:90"}, photograph),
@@ -84,6 +90,9 @@ DEPTHS = {
     "fractions, TIFF": (
         ".tif", {}, lambda n: saved((noise(n, 4095) / 64 - 9).astype(np.float32), "TIFF"),
     ),
+    "fractions to 0.3, TIFF": (".tif", {}, small_fractions),
+    "fractions to 0.3, TIFF, `--levels bits`": (".tif", {"levels": "bits"}, small_fractions),
+    "32 bits, TIFF": (".tif", {}, lambda n: tiff(noise(n, 65_535).astype(np.uint32) * 65_000)),
 }  # fmt: skip
 
 

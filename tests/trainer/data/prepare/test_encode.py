@@ -20,8 +20,10 @@ from tests.trainer.support.data_sets.image_files import (
     with_segment,
 )
 from tests.trainer.support.data_sets.image_samples import samples, unusable
-from trainer.data.pixels.treatment import NoImageError, RejectedError
-from trainer.data.prepare.encode import Rules, encode
+from trainer.data.intake.rules import IntakeRules
+from trainer.data.pixels.treatment import NoImageError, RejectedError, UnreadFormatError
+from trainer.data.prepare.encode import Rules, encode, may_be_image
+from trainer.data.prepare.input_files import ImageFile
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
@@ -129,6 +131,41 @@ def test_a_file_that_is_no_usable_image_is_rejected(kind):
     error, reason = (NoImageError, "by its name") if kind == "a text" else (RejectedError, reason)
     with pytest.raises(error, match=reason):
         encode(data, name, RULES)
+
+
+@pytest.mark.parametrize("suffix", ["HEIC", "heif", "CR2", "nef", "arw", "dng", "jxl"])
+@pytest.mark.parametrize("content", [b"?" * 60, b"II*\0", SAMPLES["TIFF"].data])
+def test_an_image_of_a_kind_that_is_not_read_is_rejected_with_the_cure(suffix, content):
+    file = ImageFile("", f"a.{suffix}", 0, "", 0, 0)
+    with pytest.raises(RejectedError) as refused:
+        IntakeRules().encoded(content, file, RULES)
+    # As an image, which counts, and not as another kind of file.
+    assert not isinstance(refused.value, NoImageError)
+    assert str(refused.value) == (
+        f"is an image of a kind that is not read (.{suffix.lower()}); convert it to JPEG or PNG"
+    )
+    assert may_be_image(f"a.{suffix}")
+
+
+def test_a_jpeg_that_is_named_as_heic_is_a_jpeg():
+    whole = jpeg(gradients())
+    assert encode(whole, "IMG_1.HEIC", RULES).data == whole
+
+
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x0aftypmif1", "HEIC"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0mif1", "AVIF"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
+        (b"\xff\x0a\x7f", "JPEG XL"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a", "a.jpg", "a.strange"])
+def test_a_known_kind_that_is_not_read_is_named_by_its_content(begin, kind, name):
+    with pytest.raises(UnreadFormatError, match=f"is in {kind}, which is not read; convert it to"):
+        encode(begin + bytes(40), name, RULES)
 
 
 def test_an_image_of_as_many_pixels_as_allowed_is_taken():

@@ -316,7 +316,9 @@ def _times(noted: Noted) -> str:
     return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
 
 
-def levels_of(folder: Path, scanned: Sequence[ScannedShard], choice: str) -> tuple[int, int] | None:
+def levels_of(
+    folder: Path, scanned: Sequence[ScannedShard], choice: str
+) -> tuple[float, float] | None:
     """Return the levels of deep images in files that are not changed, after a warning if they make
     some of them dark.
 
@@ -340,7 +342,7 @@ def levels_of(folder: Path, scanned: Sequence[ScannedShard], choice: str) -> tup
         return None
     if choice in SEARCHED:
         levels = total.levels(choice)
-    top = (levels or FULL_LEVELS).high.bit_length()
+    top = int((levels or FULL_LEVELS)[1]).bit_length()
     dark = sum(images for bits, images in total.depths.items() if 0 < bits <= top - DARK_BITS)
     tell_narrow(dark, f"those of {folder}", levels, total.depths)
     return levels
@@ -352,7 +354,7 @@ def describe(
     scanned: Sequence[ScannedShard],
     labels: Mapping[str, Counter[int]],
     known: range,
-    levels: tuple[int, int] | None,
+    levels: tuple[float, float] | None,
 ) -> tuple[Normalization, dict[str, Split]]:
     """Return the facts of the manifest of shards about their images.
 
@@ -381,7 +383,7 @@ def describe(
 
 
 def _normalization(
-    folder: Path, files: RecordFormat, shards: Sequence[Shard], levels: tuple[int, int] | None
+    folder: Path, files: RecordFormat, shards: Sequence[Shard], levels: tuple[float, float] | None
 ) -> Normalization:
     """Compute mean and standard deviation of images that are spread evenly over the shards.
 
