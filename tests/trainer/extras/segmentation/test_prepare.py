@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import shlex
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -156,6 +157,36 @@ def test_an_image_without_a_mask_that_fits_is_rejected_with_the_reason(folders, 
         (row,) = csv.DictReader(file)
     assert row["name"] == "a/0.jpg"
     assert reason in row["reason"]
+
+
+@pytest.mark.parametrize("masks", ["images", "images/masks"])
+def test_a_mask_is_no_image(tmp_path, masks):
+    for number in range(4):
+        save(tmp_path / f"images/{number}.jpg", picture(seed=number))
+        save(tmp_path / masks / f"{number}.png", striped(1 + number % 2))
+    manifest = prepare_segmentation(
+        PrepareSegmentationOptions(
+            images=str(tmp_path / "images"), masks=str(tmp_path / masks), classes=CLASSES,
+            output=str(tmp_path / "out"), processes=1, held_out=0.25,
+        ),
+        "prepare segmentation",
+    )  # fmt: skip
+    assert sorted(records(tmp_path, manifest)) == [f"{number}.jpg" for number in range(4)]
+
+
+def test_a_file_that_is_no_image_by_its_name_does_not_count_as_rejected(folders):
+    (folders / "images/readme.txt").write_text("of the images")
+    assert len(records(folders, prepare(folders))) == 12
+    assert "readme.txt" in (folders / "out/rejected.csv").read_text()
+
+
+@pytest.mark.parametrize(("image", "mask"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_folders_and_names_with_accents_are_found_in_either_form(tmp_path, image, mask):
+    for number in range(4):
+        name = f"a/\u00e9t\u00e9/\u00fc{number}"
+        save(tmp_path / "images" / f"{normalize(image, name)}.jpg", picture(seed=number))
+        save(tmp_path / "masks" / f"{normalize(mask, name)}.png", striped(1 + number % 2))
+    assert len(records(tmp_path, prepare(tmp_path))) == 4
 
 
 def test_a_changed_mask_makes_another_data_set(folders):

@@ -36,7 +36,8 @@ crowd, area and id."""
 _WINDOW: Final = 1 << 16
 _SCHEMA: Final = """
 CREATE TABLE image (file INTEGER, number INTEGER, id TEXT, name BLOB, width INTEGER, height INTEGER,
-    path BLOB, split TEXT, changed INTEGER, size INTEGER, PRIMARY KEY (file, id)) WITHOUT ROWID;
+    path BLOB, split TEXT, changed INTEGER, size INTEGER, several BLOB, PRIMARY KEY (file, id)
+) WITHOUT ROWID;
 CREATE TABLE box (file INTEGER, image TEXT, category INTEGER, crowd INTEGER, content BLOB);
 """
 _INDEXES: Final = "CREATE INDEX of_image ON box (file, image);"
@@ -153,7 +154,7 @@ def _stored(path: Path, number: int, database: sqlite3.Connection) -> dict[int, 
                     raise DataError(f"{path}: two of its categories have the same id")
                 categories[id_] = str(entry["name"])
 
-    image = "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
+    image = "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL, NULL)"
     box = "INSERT INTO box VALUES (?, ?, ?, ?, ?)"
     try:
         for table, row in rows():
@@ -271,11 +272,15 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
     state = path.stat()
     database = folder.database
     used = "UPDATE file SET used = ? WHERE path = ? AND used = 0"
+    unclear = "UPDATE image SET several = ? WHERE file = ? AND id = ?"
     update = "UPDATE image SET path = ?, split = ?, size = ?, changed = ? WHERE file = ? AND id = ?"
     for id_, name in database.execute("SELECT id, name FROM image WHERE file = ?", (number,)):
-        file = folder.image_of(os.fsdecode(name), beside, named)
-        if file is None:
+        files = folder.image_of(os.fsdecode(name), beside, named)
+        if len(files) != 1:
+            several = os.fsencode(" and ".join(file.path for file in files)) or None
+            database.execute(unclear, (several, number, id_))
             continue
+        (file,) = files
         stored = os.fsencode(file.path)
         if database.execute(used, (number + 1, stored)).rowcount != 1:
             raise DataError(
@@ -294,20 +299,18 @@ def _listed(
     path: Path, number: int, split: str, labels: Mapping[int, int], folder: Folder
 ) -> Iterator[ImageFile | RejectedFile]:
     """Yield the images of a file with their boxes, in its order."""
-    query = """SELECT id, name, width, height, path, split, changed, size FROM image WHERE file = ?
-        ORDER BY number"""
+    query = """SELECT id, name, width, height, path, split, changed, size, several FROM image
+        WHERE file = ? ORDER BY number"""
     boxes = "SELECT content FROM box WHERE file = ? AND image = ? ORDER BY rowid"
-    for id_, name, width, height, stored, of_image, changed, size in folder.database.execute(
-        query, (number,)
-    ):
+    rows = folder.database.execute(query, (number,))
+    for id_, name, width, height, stored, of_image, changed, size, several in rows:
         if stored is None:
-            yield RejectedFile.of(
-                split,
-                os.fsdecode(name),
-                "is named in ",
-                path.name,
-                ", but there is no such image in the folder",
-            )
+            missing = [", but there is no such image in the folder"]
+            if several:
+                cure = "; write the folder in front of it"
+                missing = [", but several files have this name, such as ", os.fsdecode(several),
+                           cure]  # fmt: skip
+            yield RejectedFile.of(split, os.fsdecode(name), "is named in ", path.name, *missing)
             continue
         target = bytearray(pack(_SIZE, width, height))
         for (content,) in folder.database.execute(boxes, (number, id_)):

@@ -165,9 +165,7 @@ def _of_image(folder: Folder, path: bytes) -> bool:
     """Return whether a text has the name of an image, wherever both are."""
     name = os.fsdecode(path).rpartition("/")[2]
     stem = name.removesuffix(".txt")
-    return name not in NAMES and any(
-        folder.image_of(f"{stem}{suffix}", None, "") for suffix in SUFFIXES
-    )
+    return name not in NAMES and any(folder.has_image(f"{stem}{suffix}") for suffix in SUFFIXES)
 
 
 def _labels(folder: Folder, path: str) -> StoredFile | None:
