@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
-from unicodedata import normalize
 
 import numpy as np
 from PIL import Image
 
 from common.errors import ConfigError
 from trainer.data.pixels.treatment import TURNS, Encoded, RejectedError, bounded, damage
-from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.input_files import ImageFile, in_either_form
 from trainer.errors import DataError
 from trainer.extras.segmentation.leaf import MASK
 
@@ -48,11 +47,7 @@ class MaskFolder:
         """Return the file of the mask of an image, given the image's path in its folder. A letter
         with an accent may be one character or two, as macOS stores it.
         """
-        path = (self.folder / name).with_suffix(".png")
-        if name.isascii() or path.exists():
-            return path
-        forms = (path.with_name(normalize(form, path.name)) for form in ("NFC", "NFD"))
-        return next((other for other in forms if other.exists()), path)
+        return in_either_form(self.folder, str(Path(name).with_suffix(".png")))
 
     def read(
         self, file: ImageFile, image: Encoded, *, resize: bool

@@ -12,6 +12,7 @@ from common.errors import ConfigError
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import RejectedError
+from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import TURNED
@@ -75,6 +76,8 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         for stored in in_folder(images, images):
+            if _is_mask(Path(stored.container), stored.path, images, masks):
+                continue
             split = next(
                 (name for name, folder in splits.items() if stored.path.startswith(f"{folder}/")),
                 "",
@@ -85,7 +88,8 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
             else:
                 fault = (stored.fault,) if stored.fault else _mask_fault(masks, stored.path)
             if fault:
-                yield RejectedFile.of(split, stored.path, *fault)
+                rejected = RejectedFile.of(split, stored.path, *fault)
+                yield replace(rejected, counted=may_be_image(stored.path))
                 continue
             state = masks.path(stored.path).stat()
             yield ImageFile(
@@ -100,6 +104,16 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
             )
 
     return replace(Inputs(classes, files, above=0), targets=masks)
+
+
+def _is_mask(file: Path, name: str, images: Path, masks: MaskFolder) -> bool:
+    """Return whether a file in the folder of the images is a mask, because masks are in the same
+    folder or in one below it.
+    """
+    if masks.folder == images:
+        mask = masks.path(name)
+        return mask.exists() and mask.samefile(file)
+    return masks.folder.is_relative_to(images) and file.is_relative_to(masks.folder)
 
 
 def _mask_fault(masks: MaskFolder, name: str) -> tuple[str, ...]:
