@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -265,6 +266,16 @@ def test_yolo_beside_the_images_with_names_of_classes_and_without_a_split(tmp_pa
     assert {name: split.examples for name, split in manifest.splits.items()} == {
         "train": 3, "validation": 3,
     }  # fmt: skip
+
+
+def test_folders_of_a_data_yaml_are_found_in_either_unicode_form(tmp_path):
+    for split in ("\u00e9t\u00e9", "hiver"):
+        folder = tmp_path / "in" / normalize("NFD", split)
+        save(folder / "0.jpg", len(split))
+        write(folder / "0.txt", "0 0.5 0.5 0.2 0.2")
+    write(tmp_path / "in/data.yaml", "train: hiver\nval: \u00e9t\u00e9\nnames: [cat]\n")
+    named = {image: split for image, (split, *_) in records(tmp_path, prepare(tmp_path)).items()}
+    assert named == {"hiver/0.jpg": "train", normalize("NFD", "\u00e9t\u00e9/0.jpg"): "validation"}
 
 
 @pytest.mark.parametrize(

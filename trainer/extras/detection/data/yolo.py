@@ -16,7 +16,7 @@ import yaml
 from common.image_files import SUFFIXES
 from common.text import plural
 from trainer.data.pixels.treatment import RejectedError
-from trainer.data.prepare.input_files import ImageFile, StoredFile
+from trainer.data.prepare.input_files import ImageFile, StoredFile, in_either_form
 from trainer.data.prepare.splits import used_splits
 from trainer.errors import DataError
 from trainer.extras.detection.boxes import Box
@@ -234,7 +234,7 @@ def _folders(folder: Path, file: Path, content: Mapping[str, Any]) -> dict[str, 
         places = content.get(word) or []
         for place in [places] if isinstance(places, str) else places:
             bases = (file.parent / str(content.get("path") or ""), file.parent, folder)
-            inside = [base / str(place).removeprefix("../") for base in bases]
+            inside = [in_either_form(base, str(place).removeprefix("../")) for base in bases]
             known = next((p for p in inside if p.is_dir() and folder in p.parents), None)
             if known:
                 splits[known.relative_to(folder).as_posix()] = split
