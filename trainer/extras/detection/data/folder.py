@@ -78,10 +78,10 @@ class Folder:
         yield from map(self._file, self.database.execute(query))
 
     def others(self, *suffixes: str) -> Iterator[StoredFile]:
-        """Yield the files with some suffixes, except images, by path."""
+        """Yield the files with some suffixes, in upper or lower case, except images, by path."""
         query = f"SELECT {_COLUMNS} FROM file WHERE NOT image ORDER BY path"  # noqa: S608
         for row in self.database.execute(query):
-            if row[0].endswith(tuple(map(os.fsencode, suffixes))):
+            if row[0].lower().endswith(tuple(map(os.fsencode, suffixes))):
                 yield self._file(row)
 
     def at(self, path: str) -> StoredFile | None:
