@@ -20,6 +20,8 @@ IGNORED: Final = 255
 """Value of pixels that count neither in the loss nor in a metric."""
 _SIDEWAYS: Final = 5
 """First EXIF orientation that exchanges width and height."""
+_DEPTH: Final = 24
+"""Where a PNG has its bits per channel."""
 LABELMAP: Final = "labelmap.txt"
 """File of CVAT with the colour of each class, in the folder of the masks or above it."""
 _BORDER: Final = 224 << 16 | 224 << 8 | 192
@@ -89,7 +91,20 @@ class MaskFolder:
             mask = Image.frombytes("L", raw.size, raw.tobytes())
         if opened.mode == "1":
             mask = mask.point(lambda value: value and 1)
-        return mask
+        return self._unscaled(mask, data) if opened.mode == "L" else mask
+
+    def _unscaled(self, mask: Image.Image, data: bytes) -> Image.Image:
+        """Return a grey mask with the values of its file, which Pillow multiplies so that the
+        highest one becomes 255. That one stays so if it is not a class.
+        """
+        depth = data[_DEPTH]
+        if depth not in (2, 4):
+            return mask
+        highest = 2**depth - 1
+        ignored = highest >= self.classes
+        return mask.point(
+            lambda value: value if ignored and value == IGNORED else value * highest // IGNORED
+        )
 
     def _of_colours(self, mask: Image.Image) -> Image.Image:
         """Return a coloured mask as a grey image whose values are classes.

@@ -128,6 +128,7 @@ def _notes(inputs: Inputs, masks: MaskFolder, classes: Sequence[str]) -> Iterato
         DataError: All masks have the values 0 and 255 alone.
     """
     absent, ignored, pixels, used, began = set(range(1, len(classes))), 0, 0, 0, time.monotonic()
+    strange = 0
     for file in inputs.files():
         if not isinstance(file, ImageFile):
             continue
@@ -139,11 +140,12 @@ def _notes(inputs: Inputs, masks: MaskFolder, classes: Sequence[str]) -> Iterato
             histogram = masks.opened(path.read_bytes(), path.name).histogram()
             absent -= {value for value, count in enumerate(histogram) if count}
             ignored += histogram[IGNORED]
+            strange += sum(histogram[len(classes) : IGNORED])
             pixels += sum(histogram)
         if time.monotonic() - began > _TOLD_EVERY:
             began = time.monotonic()
             print(f"looking for all classes in masks: {used:,} masks so far", flush=True)
-    if ignored and len(absent) == len(classes) - 1:
+    if ignored and not strange and len(absent) == len(classes) - 1:
         raise DataError(
             f"all masks have only the values 0 and {IGNORED}, and {IGNORED} means pixels that do"
             f" not count: write the pixels of {classes[1]} as 1, or save masks of 1 bit per pixel"

@@ -4,6 +4,8 @@ import csv
 import io
 import re
 import shlex
+import struct
+import zlib
 from unicodedata import normalize
 
 import numpy as np
@@ -110,6 +112,54 @@ def test_a_palette_counts_by_its_indices_and_one_bit_by_its_values(folders):
     found = records(folders, prepare(folders))
     assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), striped(2))
     assert np.array_equal(pixels(found["b/1.jpg"].more[MASK]), bits.astype(np.uint8))
+
+
+def grey(path, depth, pixels):
+    """A grey PNG of some bits per pixel, which Pillow does not write."""
+    bits = np.unpackbits(pixels[..., None], axis=-1)[..., -depth:].reshape(len(pixels), -1)
+    rows = b"".join(b"\0" + row.tobytes() for row in np.packbits(bits, axis=-1))
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", *pixels.shape[::-1], depth, 0, 0, 0, 0),
+        b"IDAT": zlib.compress(rows),
+        b"IEND": b"",
+    }
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+def test_grey_masks_of_few_bits_count_by_their_values(folders, depth):
+    """Pillow makes 85 of the value 1 of 2 bits, and 17 of that of 4 bits."""
+    values, highest = np.zeros([20, 30], np.uint8), 2**depth - 1
+    values[2:10], values[12, 1:4], values[-1] = 1, 2, highest
+    expected = values.copy()
+    # As in a mask of 8 bits, the highest value are pixels that do not count.
+    expected[values == highest] = 255
+    for number in range(12):
+        grey(folders / "masks" / "ab"[number % 2] / f"{number}.png", depth, values)
+    found = records(folders, prepare(folders))
+    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), expected)
+    # Unless it is a class.
+    names = tuple(f"class {number}" for number in range(2**depth))
+    (folders / "out").rename(folders / "first")
+    found = records(folders, prepare(folders, classes=names))
+    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), values)
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [((), "all masks have only the values 0 and 255"), ((128,), "a mask with the value 128")],
+)
+def test_masks_of_0_and_255_are_told_from_those_of_other_values(folders, others, says):
+    for number in range(12):
+        mask = striped(255)
+        mask[3, : len(others)] = others
+        save(folders / "masks" / "ab"[number % 2] / f"{number}.png", mask)
+    with pytest.raises(DataError, match=says) as refused:
+        prepare(folders)
+    assert ("all masks have only" in str(refused.value)) == (not others)
 
 
 def test_a_shrunk_image_has_its_mask_shrunk_alike(folders):
