@@ -18,6 +18,7 @@ from common.text import plural
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
+from trainer.data.tables.file_names import ambiguous
 from trainer.errors import DataError
 from trainer.extras.detection.boxes import Box
 from trainer.extras.detection.data.annotations import Annotations, Sized, named_split
@@ -354,11 +355,10 @@ def _listed(
     rows = folder.database.execute(query, (number,))
     for id_, name, width, height, stored, of_image, changed, size, several in rows:
         if stored is None:
-            missing = [", but there is no such image in the folder"]
+            missing = ", but there is no such image in the folder", "", ""
             if several:
-                cure = "; write the folder in front of it"
-                missing = [", but several files have this name, such as ", os.fsdecode(several),
-                           cure]  # fmt: skip
+                first, paths, last = ambiguous(os.fsdecode(several))
+                missing = f", but {first}", paths, last
             yield RejectedFile.of(split, os.fsdecode(name), "is named in ", path.name, *missing)
             continue
         target = bytearray(pack(_SIZE, width, height))
