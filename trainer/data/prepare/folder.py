@@ -1,8 +1,10 @@
 """A folder of images, with a folder for each class."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from unicodedata import normalize
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
@@ -46,13 +48,20 @@ def folder_inputs(root: Path) -> Inputs:
     """
     root = root.resolve()
     splits, notes = _splits(root)
-    classes = tuple(sorted({name for folder in splits.values() for name in _folders(folder)}))
+    names = {name for folder in splits.values() for name in _folders(folder)}
+    forms = Counter(normalize("NFC", name) for name in names)
+    # macOS stores é as two characters, so two splits may have the folder of a class in two forms.
+    of_folder = {
+        name: composed if forms[composed := normalize("NFC", name)] > 1 else name for name in names
+    }
+    classes = tuple(sorted({*of_folder.values()}))
     if not classes:
         raise DataError(
             f"{root}: has no folders; put the images of each class into a folder of its own, such"
             f" as {root / 'cat' / '1.jpg'}"
         )
-    labels = {name: label for label, name in enumerate(classes)}
+    numbers = {name: number for number, name in enumerate(classes)}
+    labels = {name: numbers[of_class] for name, of_class in of_folder.items()}
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():

@@ -12,11 +12,12 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
+from unicodedata import normalize
 
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
@@ -174,6 +175,25 @@ def folder_problems(output: str, **folders: str) -> list[str]:
         elif Path(output).resolve().is_relative_to(Path(folder).resolve()):
             problems.append(f"--output: {output} is inside --{option}")
     return problems
+
+
+def in_either_form(folder: Path, path: str) -> Path:
+    """Return the file or folder of a path in a folder. If there is none of exactly these
+    characters, each letter with an accent may be one character or two, as macOS stores it.
+    """
+    exact = folder / path
+    if path.isascii() or exact.exists():
+        return exact
+    return _in_either_form(folder, Path(path).parts) or exact
+
+
+def _in_either_form(folder: Path, parts: Sequence[str]) -> Path | None:
+    if not parts:
+        return folder
+    first, *rest = parts
+    forms = dict.fromkeys((first, normalize("NFC", first), normalize("NFD", first)))
+    below = (_in_either_form(folder / f, rest) for f in forms if (folder / f).exists())
+    return next((path for path in below if path), None)
 
 
 def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:

@@ -23,7 +23,7 @@ from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_of, used_splits
-from trainer.data.tables.file_names import ByName
+from trainer.data.tables.file_names import ByName, ambiguous, roots_of
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
@@ -111,7 +111,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
     files = OnDisk[StoredFile]()
     for file in in_folder(root, root):
         files[file.path] = file
-    by_name = ByName(files, OnDisk())
+    by_name = ByName(files, OnDisk(), roots_of(options.input))
     columns = _columns(table, by_name, options)
     entries, rejected, lines = _entries(table, by_name, columns)
     words: Counter[str] = Counter()
@@ -238,8 +238,10 @@ def _entries(
         label = row.values[columns.label]
         split = split_of(row.values.get(columns.split, ""))
         if path is None:
-            why = f"is in the table, but not in the folder (line {row.line})"
-            rejected[str(row.line)] = RejectedFile("", name, why)
+            several = by_name.several(name)
+            why, paths, cure = ambiguous(several) if several else ("not in the folder", "", "")
+            parts = f"is in the table, but {why}", paths, f"{cure} (line {row.line})"
+            rejected[str(row.line)] = RejectedFile.of("", name, *parts)
         elif not label:
             why = f"has no class in the table (line {row.line})"
             rejected[str(row.line)] = RejectedFile("", path, why)

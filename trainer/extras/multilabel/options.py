@@ -41,7 +41,7 @@ class PrepareMultilabelOptions(WriteOptions):
     (val, valid, test). None: classes are folders."""
 
     file_column: str | None = None
-    """Column with the path of an image in INPUT; None is the first."""
+    """Column with the path of an image in INPUT, or its name; None is the first."""
 
     class_column: str | None = None
     """Column with the names of an image's classes. None is the one called classes, class, labels,

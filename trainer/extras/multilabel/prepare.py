@@ -26,6 +26,8 @@ from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_folders, split_of, used_splits
+from trainer.data.tables.file_names import ByName, ambiguous, roots_of
+from trainer.data.tables.reader import RowProblems
 from trainer.errors import DataError
 from trainer.extras.multilabel.classes import main_class, pack
 from trainer.extras.multilabel.leaf import MULTI_HOT
@@ -97,45 +99,33 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
     """
     path = Path(options.table or "")
     table = read_table(path, options)
-    files, composed = OnDisk[StoredFile](), OnDisk[str]()
+    files = OnDisk[StoredFile]()
     for file in in_folder(root, root):
         files[file.path] = file
-        if not file.path.isascii():
-            form = normalize("NFC", file.path)
-            composed[form] = "" if form in composed else file.path
+    by_name = ByName(files, OnDisk(), roots_of(options.input))
+    paths, rows_of = _paths(table.rows, by_name, path)
     labels = {name: label for label, name in enumerate(table.classes)}
-    word, splits = _splits(table.rows, path)
-
-    def file_of(name: str) -> StoredFile | None:
-        # macOS stores é as two characters, and tables have it as one.
-        other = "" if name.isascii() else composed.get(normalize("NFC", name), "")
-        return files.get(name) or files.get(other)
+    word, splits = _splits(table.rows, paths, path)
 
     def listed() -> Iterator[Listed]:
         for row in table.rows.values():
-            split, file = splits.get(word(row)), file_of(row.file)
+            split, file = splits.get(word(row)), files.get(paths.get(row.file, ""))
             if split is None:
                 continue
             if file is None or file.fault:
-                line = f"line {row.line} of {path.name}"
-                absent = ("is named by ", line, ", but is not in the folder")
-                yield RejectedFile.of(split, row.file, *((file.fault,) if file else absent))
+                yield _rejected(row, split, file, by_name, path)
             else:
                 target = pack((labels[name] for name in row.classes), len(labels))
                 changed = file.changed + crc32(target)
+                name = _name(row.file, file.path)
                 yield ImageFile(
-                    split, row.file, 0, file.container, 0, file.size, changed, target=target
+                    split, name, 0, file.container, 0, file.size, changed, target=target
                 )
 
     unused = sum(word(row) not in splits for row in table.rows.values())
     left = f"left out, because they are of no split: {plural(unused, 'row')}"
-    named = OnDisk[None]()
-    for row in table.rows.values():
-        meant = file_of(row.file)
-        if meant is not None:
-            named[meant.path] = None
     images = sum(
-        is_image(path) and not file.fault and path not in named for path, file in files.items()
+        is_image(path) and not file.fault and path not in rows_of for path, file in files.items()
     )
     alone = f"left out, because the table does not name them: {plural(images, 'image')}"
     notes = (*table.notes, *([left] if unused else []), *([alone] if images else []))
@@ -146,30 +136,78 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
         notes=notes,
         targets=Classes(),
         above=0,
-        group=(lambda file: table.rows[file.name].group) if grouped else None,
+        group=(lambda file: table.rows[rows_of[paths.get(file.name, file.name)]].group)
+        if grouped
+        else None,
     )
 
 
-def _splits(rows: Mapping[str, Row], path: Path) -> tuple[Callable[[Row], str], dict[str, str]]:
+def _paths(
+    rows: Mapping[str, Row], by_name: ByName[StoredFile], path: Path
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the paths of files by their names in a table, and the names by paths.
+
+    Raises:
+        DataError: Two rows name the same file.
+    """
+    paths, names, problems = OnDisk[str](), OnDisk[str](), RowProblems()
+    for row in rows.values():
+        found = by_name.path(row.file)
+        if found is None:
+            continue
+        first = names.get(found)
+        if first is not None:
+            again = f"{row.file!r} is in line {rows[first].line} already; write one row"
+            problems.add(row.line, again)
+            continue
+        paths[row.file], names[found] = found, row.file
+    problems.check(path)
+    return paths, names
+
+
+def _name(named: str, path: str) -> str:
+    """Return the name of an image: that in the table if it is the path but for the form of its
+    letters, and otherwise the path.
+    """
+    return named if normalize("NFC", named) == normalize("NFC", path) else path
+
+
+def _rejected(
+    row: Row, split: str, file: StoredFile | None, by_name: ByName[StoredFile], path: Path
+) -> RejectedFile:
+    if file:
+        return RejectedFile.of(split, row.file, file.fault)
+    several = by_name.several(row.file)
+    first, paths, last = ambiguous(several) if several else ("is not in the folder", "", "")
+    line = f"line {row.line} of {path.name}"
+    return RejectedFile.of(split, row.file, "is named by ", line, f", but {first}", paths, last)
+
+
+def _splits(
+    rows: Mapping[str, Row], paths: Mapping[str, str], path: Path
+) -> tuple[Callable[[Row], str], dict[str, str]]:
     """Return the function that gives the word for the split of a row, as the table or the first
     folder of its path says; and the splits by word, empty if they are still undecided. Words of
     rows that are left out are missing.
     """
     words, folders = set[str](), set[str]()
+
+    def top(row: Row) -> str:
+        return paths.get(row.file, row.file).partition("/")[0]
+
     for row in rows.values():
         words.add(row.split)
-        top = row.file.partition("/")[0]
-        if split_of(top):
-            folders.add(top)
+        if split_of(top(row)):
+            folders.add(top(row))
 
     def word(row: Row) -> str:
         return row.split
 
     if not any(words) and all(split_folders(folders)):
-        words = {split_of(row.file.partition("/")[0]) for row in rows.values()}
+        words = {split_of(top(row)) for row in rows.values()}
 
         def word(row: Row) -> str:
-            return split_of(row.file.partition("/")[0])
+            return split_of(top(row))
 
     if words <= {"", "train"}:
         return word, dict.fromkeys(words, "")

@@ -5,6 +5,7 @@ find the files of each split  ->  find the columns and the classes  ->  scan eac
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ from trainer.extras.parquet.files import (
     UnfitFileError,
     check_row_groups,
     find_columns,
+    label_rows,
     listed_texts,
     read_layout,
     unread_columns,
@@ -40,6 +42,8 @@ from trainer.extras.parquet.leaf import FORMAT
 from trainer.extras.parquet.options import PrepareParquetOptions
 
 _SUFFIX: Final = ".parquet"
+_BBOX: Final = "bbox"
+"""Field of the boxes of objects."""
 _LARGE_ROW_GROUP = 32_000_000
 """Bytes of a row group from which the user is told of the memory that it takes."""
 
@@ -71,6 +75,8 @@ def prepare_parquet(
     for column, what in unread_columns(layout, columns).items():
         print(f"the column {column!r} is not read: {what}, {OTHER_COMMANDS[what]}")
     rows = sum(_checked(path, columns) for path in everything)
+    if columns.target and _BBOX in row_target(columns.target).fields:
+        _check_pixels(everything, columns)
     names = class_names(layout, columns, options) or _listed_names(everything, columns)
     columns = _with_form(columns, options, len(names))
     files, classes = ParquetFormat(columns, names), len(names) or MAX_CLASSES
@@ -204,6 +210,38 @@ def _listed_names(paths: Sequence[Path], columns: Columns) -> tuple[str, ...]:
     if not names:
         raise DataError(f"{paths[0].parent}: the column {columns.label!r} has only empty lists")
     return tuple(sorted(names))
+
+
+def _check_pixels(paths: Sequence[Path], columns: Columns) -> None:
+    """Look at boxes until one is of pixels, which usually the first is.
+
+    Raises:
+        DataError: All are fractions of their images.
+    """
+    fractions = False
+    for path in paths:
+        # What cannot be read now, the scan names with its row group.
+        with suppress(BrokenRecordError):
+            for row in label_rows(str(path), columns):
+                for box in _boxes_of(row):
+                    # Rounding makes fractions a little larger than 1.
+                    if not all(-0.01 <= number <= 1.01 for number in box):
+                        return
+                    fractions = fractions or any(box)
+    if fractions:
+        raise DataError(
+            f"{paths[0].parent}: every {_BBOX} of the column {columns.label!r} lies between 0 and"
+            " 1, as a fraction of its image, but boxes are read in pixels: multiply left and right,"
+            " or width, by the width of the image, and top and bottom, or height, by its height"
+        )
+
+
+def _boxes_of(row: Any) -> Iterator[list[float]]:
+    """Yield the boxes of a row that are lists of numbers."""
+    objects = row.get(_BBOX) if isinstance(row, dict) else [o and o.get(_BBOX) for o in row or ()]
+    for box in objects or ():
+        if isinstance(box, list) and box and all(isinstance(n, int | float) for n in box):
+            yield box
 
 
 def _described_names(layout: Layout, columns: Columns) -> list[str]:

@@ -19,6 +19,9 @@ LARGEST_ROW_GROUP: Final = 256 << 20
 """Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
 Hugging Face's `datasets` writes 100 images into a row group, about 10 MB of photographs."""
 
+_ROWS: Final = 1000
+"""Rows whose labels are held at once."""
+
 _REWRITE: Final = "write the files again with fewer rows in a row group, such as 100"
 
 _LABELS: Final = ("label", "labels")
@@ -173,9 +176,8 @@ def check_row_groups(path: str, columns: Columns) -> int:
     return int(footer.num_rows)
 
 
-def listed_texts(path: str, columns: Columns) -> Iterator[str]:
-    """Yield the texts in the lists of all rows, without the blanks around them; empty ones and
-    nulls are left out.
+def label_rows(path: str, columns: Columns) -> Iterator[Any]:
+    """Yield the values of the column of labels, as plain Python.
 
     Raises:
         BrokenBlockError: A row group cannot be decoded.
@@ -183,9 +185,16 @@ def listed_texts(path: str, columns: Columns) -> Iterator[str]:
     """
     with explained(), pa.OSFile(path) as file:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        for batch in parquet.iter_batches(columns=[columns.label], use_threads=False):
-            for row in batch.column(0).to_pylist():
-                yield from filter(None, (text and text.strip() for text in row or ()))
+        for batch in parquet.iter_batches(_ROWS, columns=[columns.label], use_threads=False):
+            yield from batch.column(0).to_pylist()
+
+
+def listed_texts(path: str, columns: Columns) -> Iterator[str]:
+    """Yield the texts in the lists of all rows, without the blanks around them; empty ones and
+    nulls are left out. Raises as `label_rows` does.
+    """
+    for row in label_rows(path, columns):
+        yield from filter(None, (text and text.strip() for text in row or ()))
 
 
 def _check_readable(path: str, columns: Columns) -> None:

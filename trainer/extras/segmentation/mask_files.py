@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
-from unicodedata import normalize
 
 import numpy as np
 from PIL import Image
 
 from common.errors import ConfigError
 from trainer.data.pixels.treatment import TURNS, Encoded, RejectedError, bounded, damage
-from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.input_files import ImageFile, in_either_form
 from trainer.errors import DataError
 from trainer.extras.segmentation.leaf import MASK
 
@@ -21,6 +20,8 @@ IGNORED: Final = 255
 """Value of pixels that count neither in the loss nor in a metric."""
 _SIDEWAYS: Final = 5
 """First EXIF orientation that exchanges width and height."""
+_DEPTH: Final = 24
+"""Where a PNG has its bits per channel."""
 LABELMAP: Final = "labelmap.txt"
 """File of CVAT with the colour of each class, in the folder of the masks or above it."""
 _BORDER: Final = 224 << 16 | 224 << 8 | 192
@@ -48,11 +49,7 @@ class MaskFolder:
         """Return the file of the mask of an image, given the image's path in its folder. A letter
         with an accent may be one character or two, as macOS stores it.
         """
-        path = (self.folder / name).with_suffix(".png")
-        if name.isascii() or path.exists():
-            return path
-        forms = (path.with_name(normalize(form, path.name)) for form in ("NFC", "NFD"))
-        return next((other for other in forms if other.exists()), path)
+        return in_either_form(self.folder, str(Path(name).with_suffix(".png")))
 
     def read(
         self, file: ImageFile, image: Encoded, *, resize: bool
@@ -94,7 +91,20 @@ class MaskFolder:
             mask = Image.frombytes("L", raw.size, raw.tobytes())
         if opened.mode == "1":
             mask = mask.point(lambda value: value and 1)
-        return mask
+        return self._unscaled(mask, data) if opened.mode == "L" else mask
+
+    def _unscaled(self, mask: Image.Image, data: bytes) -> Image.Image:
+        """Return a grey mask with the values of its file, which Pillow multiplies so that the
+        highest one becomes 255. That one stays so if it is not a class.
+        """
+        depth = data[_DEPTH]
+        if depth not in (2, 4):
+            return mask
+        highest = 2**depth - 1
+        ignored = highest >= self.classes
+        return mask.point(
+            lambda value: value if ignored and value == IGNORED else value * highest // IGNORED
+        )
 
     def _of_colours(self, mask: Image.Image) -> Image.Image:
         """Return a coloured mask as a grey image whose values are classes.

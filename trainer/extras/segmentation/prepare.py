@@ -12,6 +12,7 @@ from common.errors import ConfigError
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import RejectedError
+from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import TURNED
@@ -75,6 +76,8 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         for stored in in_folder(images, images):
+            if _is_mask(Path(stored.container), stored.path, images, masks):
+                continue
             split = next(
                 (name for name, folder in splits.items() if stored.path.startswith(f"{folder}/")),
                 "",
@@ -85,7 +88,8 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
             else:
                 fault = (stored.fault,) if stored.fault else _mask_fault(masks, stored.path)
             if fault:
-                yield RejectedFile.of(split, stored.path, *fault)
+                rejected = RejectedFile.of(split, stored.path, *fault)
+                yield replace(rejected, counted=may_be_image(stored.path))
                 continue
             state = masks.path(stored.path).stat()
             yield ImageFile(
@@ -102,6 +106,16 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
     return replace(Inputs(classes, files, above=0), targets=masks)
 
 
+def _is_mask(file: Path, name: str, images: Path, masks: MaskFolder) -> bool:
+    """Return whether a file in the folder of the images is a mask, because masks are in the same
+    folder or in one below it.
+    """
+    if masks.folder == images:
+        mask = masks.path(name)
+        return mask.exists() and mask.samefile(file)
+    return masks.folder.is_relative_to(images) and file.is_relative_to(masks.folder)
+
+
 def _mask_fault(masks: MaskFolder, name: str) -> tuple[str, ...]:
     path = masks.path(name)
     return () if path.is_file() else ("has no mask ", str(path.relative_to(masks.folder)))
@@ -114,6 +128,7 @@ def _notes(inputs: Inputs, masks: MaskFolder, classes: Sequence[str]) -> Iterato
         DataError: All masks have the values 0 and 255 alone.
     """
     absent, ignored, pixels, used, began = set(range(1, len(classes))), 0, 0, 0, time.monotonic()
+    strange = 0
     for file in inputs.files():
         if not isinstance(file, ImageFile):
             continue
@@ -125,11 +140,12 @@ def _notes(inputs: Inputs, masks: MaskFolder, classes: Sequence[str]) -> Iterato
             histogram = masks.opened(path.read_bytes(), path.name).histogram()
             absent -= {value for value, count in enumerate(histogram) if count}
             ignored += histogram[IGNORED]
+            strange += sum(histogram[len(classes) : IGNORED])
             pixels += sum(histogram)
         if time.monotonic() - began > _TOLD_EVERY:
             began = time.monotonic()
             print(f"looking for all classes in masks: {used:,} masks so far", flush=True)
-    if ignored and len(absent) == len(classes) - 1:
+    if ignored and not strange and len(absent) == len(classes) - 1:
         raise DataError(
             f"all masks have only the values 0 and {IGNORED}, and {IGNORED} means pixels that do"
             f" not count: write the pixels of {classes[1]} as 1, or save masks of 1 bit per pixel"

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import shutil
+from unicodedata import normalize
 
 import pytest
 
@@ -166,3 +168,20 @@ def test_a_split_needs_an_image_and_nothing_is_left_behind(tmp_path):
     with pytest.raises(DataError, match="no files for the split 'validation'"):
         prepare(root, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_class_folders_in_either_unicode_form_are_one_class(tmp_path):
+    """Archives of macOS hold letters with an accent as two characters."""
+    for split, form in (("train", "NFC"), ("val", "NFD")):
+        for name in ("caf\u00e9", "the"):
+            path = tmp_path / split / normalize(form, name) / "1.png"
+            path.parent.mkdir(parents=True)
+            path.touch()
+    inputs = folder_inputs(tmp_path)
+    assert inputs.classes == ("caf\u00e9", "the")
+    assert sorted((file.split, file.label) for file in inputs.files()) == [
+        ("train", 0), ("train", 1), ("validation", 0), ("validation", 1),
+    ]  # fmt: skip
+    # The name of a class whose folders agree is theirs.
+    shutil.rmtree(tmp_path / "train")
+    assert folder_inputs(tmp_path / "val").classes == ("cafe\u0301", "the")

@@ -167,3 +167,22 @@ def test_columns_can_be_asked_for_later(tmp_path):
     after = content(tmp_path / "out")
     assert after.keys() - before.keys() == {"columns.csv"}
     assert {k: v for k, v in after.items() if k != "columns.csv"} == before
+
+
+def test_absolute_paths_below_the_input_are_found(tmp_path):
+    folder(tmp_path, "a/1.jpg", "a/2.jpg", "b/1.jpg", "b/3.jpg")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    paths = [f"{tmp_path}/{name}" for name in ("in/a/1.jpg", "link/a/2.jpg", "in/b/1.jpg")]
+    prepare(tmp_path, "file,class", *(f"{path},{'xy'[n % 2]}" for n, path in enumerate(paths)),
+            input=str(tmp_path / "link"))  # fmt: skip
+    assert sorted(classes(tmp_path / "out")) == ["a/1.jpg", "a/2.jpg", "b/1.jpg"]
+
+
+def test_several_files_of_a_name_are_named(tmp_path):
+    folder(tmp_path, "a/1.jpg", "b/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg")
+    rows = ("1.jpg,x", "2.jpg,x", "3.jpg,x", "4.jpg,x")
+    prepare(tmp_path, "file,class", *rows, max_rejected="1")
+    assert {reason for _, _, reason in rejected(tmp_path / "out")} - {"reason"} == {
+        "is in the table, but several files have this name, such as a/1.jpg and b/1.jpg; write the"
+        " folder in front of it (line 2)"
+    }

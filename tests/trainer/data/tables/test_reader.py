@@ -146,6 +146,19 @@ def test_a_table_means_a_file_by_its_path_or_its_name(name, expected):
     assert files.path(name) == expected
 
 
+def test_an_absolute_path_below_a_root_is_the_path_from_it():
+    files = ByName(dict.fromkeys(("a/x.png", "b/x.png"), 1), roots=("/in", "/real/caf\u00e9"))
+    names = ("/in/b/x.png", "/real/cafe\u0301/a/x.png", "/other/b/x.png", "/in/x.png")
+    assert [files.path(name) for name in names] == ["b/x.png", "a/x.png", None, None]
+
+
+def test_files_of_one_name_are_told_from_a_missing_one():
+    files = ByName(dict.fromkeys(("a/x.png", "b/x.png", "c/x.png", "y.png"), 1))
+    assert files.several("x.png") == files.several("x") == "a/x.png and b/x.png"
+    assert [files.several(name) for name in ("gone.png", "y.png", "d/x.png")] == ["", "", ""]
+    assert files.count(["x", "y", "z"]) == 2
+
+
 def test_a_name_without_a_folder_is_of_a_file_in_any():
     values = ByName({"x.png": "north", "a/y.png": "south"})
     assert [values.get(name) for name in ("any/x.png", "x", "a/y.png", "b/y.png")] == [

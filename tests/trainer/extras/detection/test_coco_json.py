@@ -108,6 +108,43 @@ def test_numbers_of_images_may_be_texts(tmp_path, number):
     assert sum(split.examples for split in load_manifest(tmp_path / "out").splits.values()) == COUNT
 
 
+@pytest.mark.parametrize("box", [{}, {"bbox": None}, {"bbox": []}])
+def test_an_annotation_without_a_box_says_that_an_image_has_none(tmp_path, capsys, box):
+    """As COCO Camera Traps marks empty images."""
+    content = folder(tmp_path)
+    for annotation in content["annotations"][3:]:
+        del annotation["bbox"]
+        annotation.update({"category_id": 0, "segmentation": [], **box})
+    content["categories"].insert(0, {"id": 0, "name": "empty"})
+    assert prepare(tmp_path, content) == 0
+    said = capsys.readouterr().out
+    assert "3 annotations without a box: taken as no object" in said
+    assert "2 classes without any box: empty, dog" in said
+    assert sum(split.examples for split in load_manifest(tmp_path / "out").splits.values()) == COUNT
+
+
+@pytest.mark.parametrize("outline", [[[1, 2, 30, 2, 30, 20]], {"counts": "abc", "size": [60, 80]}])
+def test_an_outline_without_a_box_is_refused(tmp_path, capsys, outline):
+    content = folder(tmp_path)
+    content["annotations"][2].update({"bbox": [], "segmentation": outline})
+    assert prepare(tmp_path, content) == 3
+    assert "annotation 2: has an outline, but no bbox; write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("largest", [0.5, 1, 1.0000001])
+def test_boxes_that_are_fractions_are_refused(tmp_path, capsys, largest):
+    content = folder(tmp_path)
+    for annotation in content["annotations"]:
+        annotation["bbox"] = [0.1, 0, 0.25, largest]
+    assert prepare(tmp_path, content) == 3
+    said = capsys.readouterr().err
+    assert "every box lies between 0 and 1, as a fraction of its image, but COCO's are in" in said
+    assert "multiply left and width by the width of the image" in said
+    # One that does not is enough: they are small objects.
+    content["annotations"][0]["bbox"] = [0, 0, 1, 2]
+    assert prepare(tmp_path, content) == 0
+
+
 def test_a_box_without_an_area_in_32_bits_is_rejected(tmp_path):
     content = folder(tmp_path)
     content["annotations"][2]["bbox"] = [40, 30, 1e-9, 1e-9]

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -265,6 +266,56 @@ def test_yolo_beside_the_images_with_names_of_classes_and_without_a_split(tmp_pa
     assert {name: split.examples for name, split in manifest.splits.items()} == {
         "train": 3, "validation": 3,
     }  # fmt: skip
+
+
+def test_folders_of_a_data_yaml_are_found_in_either_unicode_form(tmp_path):
+    for split in ("\u00e9t\u00e9", "hiver"):
+        folder = tmp_path / "in" / normalize("NFD", split)
+        save(folder / "0.jpg", len(split))
+        write(folder / "0.txt", "0 0.5 0.5 0.2 0.2")
+    write(tmp_path / "in/data.yaml", "train: hiver\nval: \u00e9t\u00e9\nnames: [cat]\n")
+    named = {image: split for image, (split, *_) in records(tmp_path, prepare(tmp_path)).items()}
+    assert named == {"hiver/0.jpg": "train", normalize("NFD", "\u00e9t\u00e9/0.jpg"): "validation"}
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 3)])
+def test_the_points_of_a_pose_are_no_outline(yolo_folder, shape):
+    points = "0.45 0.45 2 0.55 0.55 0" if shape[1] == 3 else "0.45 0.45 0.55 0.55"
+    for name in ("train/0", "train/1"):
+        write(yolo_folder / f"in/labels/{name}.txt", f"1 0.5 0.5 0.25 0.5 {points}\n")
+    with (yolo_folder / "in/data.yaml").open("a") as file:
+        file.write(f"kpt_shape: {list(shape)}\n")
+    write(yolo_folder / "in/labels/train/2.txt", "1 0.5 0.5 0.25 0.5 0.45 0.45\n")
+    found = records(yolo_folder, prepare(yolo_folder))
+    for name in ("train/0", "train/1"):
+        assert found[f"images/{name}.jpg"][2] == [[30, 15, 50, 45, 1, 0, 600]]
+    says = "7 numbers in line 1 of labels/train/2.txt; an object has its class, x, y, width and"
+    assert says in rejected(yolo_folder)["images/train/2.jpg"]
+
+
+def test_points_of_an_unknown_number_are_refused(yolo_folder):
+    with (yolo_folder / "in/data.yaml").open("a") as file:
+        file.write("kpt_shape: 17\n")
+    with pytest.raises(DataError, match=r"data.yaml: its kpt_shape must be two numbers"):
+        prepare(yolo_folder)
+
+
+@pytest.mark.parametrize("names", ["\n  0: off\n  1: on\n", " [off, on]\n", " [no, 010]\n"])
+def test_names_of_classes_are_texts_as_they_are_written(yolo_folder, names):
+    path = yolo_folder / "in/data.yaml"
+    path.write_text(path.read_text().partition("names:")[0] + f"names:{names}")
+    expected = ("no", "010") if "no" in names else ("off", "on")
+    assert prepare(yolo_folder).classes == expected
+
+
+def test_suffixes_of_labels_may_be_in_upper_case(yolo_folder, capsys):
+    labels = yolo_folder / "in/labels/train"
+    (labels / "0.txt").rename(labels / "0.TXT")
+    (yolo_folder / "in/data.yaml").rename(yolo_folder / "in/data.YAML")
+    write(yolo_folder / "in/other/3.TXT", "0 0.5 0.5 0.25 0.5\n")
+    found = records(yolo_folder, prepare(yolo_folder))
+    assert len(found["images/train/0.jpg"][2]) == 2
+    assert "1 text file not read, such as other/3.TXT" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

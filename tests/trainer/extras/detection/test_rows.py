@@ -135,6 +135,50 @@ def test_a_box_that_does_not_fit_is_named_or_left_out(tmp_path, objects, said):
         assert stored(tmp_path, manifest)[0] == EXPECTED[0]
 
 
+TEXTS = pa.struct({"bbox": pa.list_(pa.list_(pa.string())), "category": pa.list_(pa.string())})
+FLOATS = pa.struct({"bbox": pa.list_(pa.list_(pa.float64())), "category": pa.list_(pa.float64()),
+                    "area": pa.list_(pa.string())})  # fmt: skip
+BOX = ["10", "20", "30", "15"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "objects", "said"),
+    [
+        (TEXTS, {"bbox": [BOX], "category": ["cat"]}, "with the category 'cat', which is not a"),
+        (TEXTS, {"bbox": [["x"] * 4], "category": ["1"]}, "with the bbox 'x', which is not a"),
+        (FLOATS, {"bbox": [ONE[0]], "category": [1.7]}, r"the category 1\.7, which is not a w"),
+        (FLOATS, {"bbox": [ONE[0]], "category": [np.nan]}, "with the category nan, which is not a"),
+        (FLOATS, {"bbox": [ONE[0]], "category": [1.0], "area": ["x"]}, "with the area 'x', which"),
+        (pa.struct({"bbox": pa.list_(pa.float64()), "category": pa.int64()}),
+         {"bbox": ONE[0], "category": 1}, "a bbox or a category that is not a list"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["xywh", "xywh-drop"])
+def test_a_value_of_another_kind_is_named(tmp_path, capsys, kind, objects, said, form):
+    put(tmp_path, table([objects], kind), table([objects], kind))
+    with pytest.raises(DataError, match=f"row 0: has .*{said}"):
+        describe(tmp_path, target_form=form)
+
+
+def test_numbers_may_be_texts_and_floats(tmp_path):
+    texts = {"bbox": [BOX], "category": ["1"]}
+    assert stored(tmp_path, describe(put(tmp_path, *[table([texts], TEXTS)] * 2))) == EXPECTED[:1]
+
+
+@pytest.mark.parametrize("structs", [False, True])
+@pytest.mark.parametrize("box", [[0.1, 0, 0.5, 0.25], [0, 0, 1, 1]])
+def test_boxes_that_are_fractions_are_refused(tmp_path, structs, box):
+    objects = [lists(), lists((box, 1), (box, 0))]
+    kind, named = (LISTS, OLD)
+    if structs:
+        objects, kind, named = [[], [{"bbox": box, "category": 1}]], STRUCTS, NEW
+    rows = table(objects, kind, named)
+    with pytest.raises(DataError, match=r"every bbox .* lies between 0 and 1.*: multiply left"):
+        describe(put(tmp_path, rows, rows))
+    # One that does not is enough: they are small objects.
+    describe(put(tmp_path, rows, table(STRUCTURED if structs else GOOD, kind, named)))
+
+
 def test_an_image_that_its_exif_turns_is_named(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6

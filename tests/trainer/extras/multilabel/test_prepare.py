@@ -181,6 +181,35 @@ def test_a_file_that_is_not_there_is_rejected_with_its_line(tmp_path):
     assert "gone.png" in (tmp_path / "out" / "rejected.csv").read_text()
 
 
+@pytest.mark.parametrize("form", [r".\a\{}.png", "{}.png", "{}", "a/{}.png", "/in/a/{}.png"])
+def test_a_table_names_files_as_that_of_one_class_per_image(tmp_path, form):
+    folder(tmp_path, "a/1.png", "a/2.png", "a/3.png")
+    form = form.replace("/in", str(tmp_path / "images"))
+    lines = [f"{form.format(number)},{'xy'[number % 2]},{number}" for number in (1, 2, 3)]
+    path = table(tmp_path, "file,classes,patient", *lines)
+    found = names(records(tmp_path, prepare(tmp_path, table=path, group_column="patient")))
+    assert found == {"a/1.png": ["y"], "a/2.png": ["x"], "a/3.png": ["y"]}
+    again = table(tmp_path, "file,classes,patient", *lines, r"a\3.png,x,3")
+    with pytest.raises(DataError, match=r"line 5: .* is in line 4 already; write one row"):
+        prepare(tmp_path, table=again, group_column="patient")
+
+
+def test_several_files_of_a_name_are_named(tmp_path):
+    folder(tmp_path, "a/1.png", "b/1.png", "a/2.png", "b/3.png")
+    path = table(tmp_path, "file,classes", "1.png,x", "2.png,x", "3.png,y")
+    prepare(tmp_path, table=path, max_rejected="1")
+    assert (
+        "is named by line 2 of t.csv, but several files have this name, such as a/1.png and b/1.png"
+    ) in (tmp_path / "out/rejected.csv").read_text()
+
+
+def test_folders_of_splits_may_be_written_with_backslashes(tmp_path):
+    folder(tmp_path, "train/1.png", "train/2.png", "val/3.png")
+    lines = [r"train\1.png,a", r"train\2.png,b", r"val\3.png,a"]
+    manifest = prepare(tmp_path, table=table(tmp_path, "file,classes", *lines))
+    assert {name: split for split, name in records(tmp_path, manifest)}["val/3.png"] == "validation"
+
+
 def test_a_wrong_separator_is_told(tmp_path, capsys):
     folder(tmp_path, "1.png", "2.png")
     prepare(tmp_path, table=table(tmp_path, "file,classes", "1.png,a;b", "2.png,b"))

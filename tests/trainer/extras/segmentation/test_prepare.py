@@ -4,6 +4,9 @@ import csv
 import io
 import re
 import shlex
+import struct
+import zlib
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -111,6 +114,54 @@ def test_a_palette_counts_by_its_indices_and_one_bit_by_its_values(folders):
     assert np.array_equal(pixels(found["b/1.jpg"].more[MASK]), bits.astype(np.uint8))
 
 
+def grey(path, depth, pixels):
+    """A grey PNG of some bits per pixel, which Pillow does not write."""
+    bits = np.unpackbits(pixels[..., None], axis=-1)[..., -depth:].reshape(len(pixels), -1)
+    rows = b"".join(b"\0" + row.tobytes() for row in np.packbits(bits, axis=-1))
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", *pixels.shape[::-1], depth, 0, 0, 0, 0),
+        b"IDAT": zlib.compress(rows),
+        b"IEND": b"",
+    }
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+def test_grey_masks_of_few_bits_count_by_their_values(folders, depth):
+    """Pillow makes 85 of the value 1 of 2 bits, and 17 of that of 4 bits."""
+    values, highest = np.zeros([20, 30], np.uint8), 2**depth - 1
+    values[2:10], values[12, 1:4], values[-1] = 1, 2, highest
+    expected = values.copy()
+    # As in a mask of 8 bits, the highest value are pixels that do not count.
+    expected[values == highest] = 255
+    for number in range(12):
+        grey(folders / "masks" / "ab"[number % 2] / f"{number}.png", depth, values)
+    found = records(folders, prepare(folders))
+    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), expected)
+    # Unless it is a class.
+    names = tuple(f"class {number}" for number in range(2**depth))
+    (folders / "out").rename(folders / "first")
+    found = records(folders, prepare(folders, classes=names))
+    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), values)
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [((), "all masks have only the values 0 and 255"), ((128,), "a mask with the value 128")],
+)
+def test_masks_of_0_and_255_are_told_from_those_of_other_values(folders, others, says):
+    for number in range(12):
+        mask = striped(255)
+        mask[3, : len(others)] = others
+        save(folders / "masks" / "ab"[number % 2] / f"{number}.png", mask)
+    with pytest.raises(DataError, match=says) as refused:
+        prepare(folders)
+    assert ("all masks have only" in str(refused.value)) == (not others)
+
+
 def test_a_shrunk_image_has_its_mask_shrunk_alike(folders):
     found = records(folders, prepare(folders, reencode="10:90"))
     for record in found.values():
@@ -156,6 +207,36 @@ def test_an_image_without_a_mask_that_fits_is_rejected_with_the_reason(folders, 
         (row,) = csv.DictReader(file)
     assert row["name"] == "a/0.jpg"
     assert reason in row["reason"]
+
+
+@pytest.mark.parametrize("masks", ["images", "images/masks"])
+def test_a_mask_is_no_image(tmp_path, masks):
+    for number in range(4):
+        save(tmp_path / f"images/{number}.jpg", picture(seed=number))
+        save(tmp_path / masks / f"{number}.png", striped(1 + number % 2))
+    manifest = prepare_segmentation(
+        PrepareSegmentationOptions(
+            images=str(tmp_path / "images"), masks=str(tmp_path / masks), classes=CLASSES,
+            output=str(tmp_path / "out"), processes=1, held_out=0.25,
+        ),
+        "prepare segmentation",
+    )  # fmt: skip
+    assert sorted(records(tmp_path, manifest)) == [f"{number}.jpg" for number in range(4)]
+
+
+def test_a_file_that_is_no_image_by_its_name_does_not_count_as_rejected(folders):
+    (folders / "images/readme.txt").write_text("of the images")
+    assert len(records(folders, prepare(folders))) == 12
+    assert "readme.txt" in (folders / "out/rejected.csv").read_text()
+
+
+@pytest.mark.parametrize(("image", "mask"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_folders_and_names_with_accents_are_found_in_either_form(tmp_path, image, mask):
+    for number in range(4):
+        name = f"a/\u00e9t\u00e9/\u00fc{number}"
+        save(tmp_path / "images" / f"{normalize(image, name)}.jpg", picture(seed=number))
+        save(tmp_path / "masks" / f"{normalize(mask, name)}.png", striped(1 + number % 2))
+    assert len(records(tmp_path, prepare(tmp_path))) == 4
 
 
 def test_a_changed_mask_makes_another_data_set(folders):

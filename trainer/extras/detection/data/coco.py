@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from struct import iter_unpack, pack, unpack_from
@@ -17,15 +18,16 @@ from common.text import plural
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
+from trainer.data.tables.file_names import ambiguous
 from trainer.errors import DataError
 from trainer.extras.detection.boxes import Box
 from trainer.extras.detection.data.annotations import Annotations, Sized, named_split
-from trainer.extras.detection.data.coco_json import entries
+from trainer.extras.detection.data.coco_json import OUTLINE, entries
 from trainer.extras.detection.data.folder import Folder
 
 _NEEDED: Final = {
     "images": ("id", "file_name"),
-    "annotations": ("image_id", "category_id", "bbox"),
+    "annotations": ("image_id", "category_id"),
     "categories": ("id", "name"),
 }
 """The lists of a file, and the keys that each entry has at least."""
@@ -36,10 +38,23 @@ crowd, area and id."""
 _WINDOW: Final = 1 << 16
 _SCHEMA: Final = """
 CREATE TABLE image (file INTEGER, number INTEGER, id TEXT, name BLOB, width INTEGER, height INTEGER,
-    path BLOB, split TEXT, changed INTEGER, size INTEGER, PRIMARY KEY (file, id)) WITHOUT ROWID;
+    path BLOB, split TEXT, changed INTEGER, size INTEGER, several BLOB, PRIMARY KEY (file, id)
+) WITHOUT ROWID;
 CREATE TABLE box (file INTEGER, image TEXT, category INTEGER, crowd INTEGER, content BLOB);
 """
 _INDEXES: Final = "CREATE INDEX of_image ON box (file, image);"
+
+
+@dataclass
+class _Counts:
+    """Numbers of annotations of a file."""
+
+    bare: int = 0
+    """Those without a box."""
+    fractions: int = 0
+    """Boxes that have an area and lie between 0 and 1."""
+    pixels: int = 0
+    """Others that have an area."""
 
 
 def _boxes(file: ImageFile, *_: int) -> Sized:
@@ -87,8 +102,9 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
     splits = _splits(paths)
     folder.database.executescript(_SCHEMA)
     categories: dict[int, str] = {}
+    counts = [_Counts() for _ in splits]
     for number, path in enumerate(splits):
-        stored = _stored(path, number, folder.database)
+        stored = _stored(path, number, folder.database, counts[number])
         if number and stored != categories:
             raise DataError(
                 f"{path}: has other categories than {next(iter(splits))}; all files must be of one"
@@ -104,6 +120,7 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
     labels = _labels(titles, wanted)
     for number, path in enumerate(splits):
         _check(path, number, categories, folder.database)
+        _check_pixels(path, counts[number])
         _find_images(path, number, splits[path], folder)
 
     def images() -> Iterator[ImageFile | RejectedFile]:
@@ -112,6 +129,9 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
 
     left = ", ".join(path.name for path in paths if path not in splits)
     notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
+    bare = sum(count.bare for count in counts)
+    if bare:
+        notes.append(f"{plural(bare, 'annotation')} without a box: taken as no object")
     notes += _notes(labels, titles, folder.database)
     classes = tuple(titles[number] for number in labels)
     return Annotations(classes, images, _boxes, notes=tuple(notes))
@@ -132,9 +152,11 @@ def _labels(titles: Mapping[int, str], wanted: Sequence[str]) -> dict[int, int]:
     return {numbers[name]: label for label, name in enumerate(wanted or numbers)}
 
 
-def _stored(path: Path, number: int, database: sqlite3.Connection) -> dict[int, str]:
-    """Put the images and annotations of a file into a database; return the names of the categories
-    by number, in the order of numbers.
+def _stored(
+    path: Path, number: int, database: sqlite3.Connection, counts: _Counts
+) -> dict[int, str]:
+    """Put the images and annotations of a file into a database, and count the latter; return the
+    names of the categories by number, in the order of numbers.
 
     Raises:
         DataError: The file cannot be used.
@@ -146,14 +168,16 @@ def _stored(path: Path, number: int, database: sqlite3.Connection) -> dict[int, 
             if key == "images":
                 yield "image", (number, place, *_image(path, entry))
             elif key == "annotations":
-                yield "box", (number, *_annotation(path, place, entry))
+                yield from (
+                    ("box", (number, *row)) for row in _annotation(path, place, entry, counts)
+                )
             else:
                 id_ = _whole(f"{path}: category {entry['name']}", "id", entry["id"])
                 if id_ in categories:
                     raise DataError(f"{path}: two of its categories have the same id")
                 categories[id_] = str(entry["name"])
 
-    image = "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)"
+    image = "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL, NULL)"
     box = "INSERT INTO box VALUES (?, ?, ?, ?, ?)"
     try:
         for table, row in rows():
@@ -172,12 +196,22 @@ def _image(path: Path, entry: Mapping[str, Any]) -> tuple[str, bytes, int, int]:
     return _key(where, "id", entry["id"]), os.fsencode(name), width, height
 
 
-def _annotation(path: Path, place: int, entry: Mapping[str, Any]) -> tuple[str, int, bool, bytes]:
-    """Return an annotation: its image, category, whether it is a crowd, and `_ROW`, in which the
-    category is that of the file.
+def _annotation(
+    path: Path, place: int, entry: Mapping[str, Any], counts: _Counts
+) -> Iterator[tuple[str, int, bool, bytes]]:
+    """Yield an annotation, unless it has no box, and count it: its image, category, whether it is a
+    crowd, and `_ROW`, in which the category is that of the file.
     """
     id_ = entry.get("id", place)
     where = f"{path}: annotation {id_ if isinstance(id_, int | float | str) else place}"
+    if entry.get("bbox") in (None, []):
+        if OUTLINE in entry:
+            raise DataError(
+                f"{where}: has an outline, but no bbox; write left, top, width and height of the"
+                " outline in pixels as its bbox"
+            )
+        counts.bare += 1
+        return
     try:
         x, y, width, height = map(float, entry["bbox"])
         area = float(entry.get("area") or 0.0)
@@ -192,7 +226,24 @@ def _annotation(path: Path, place: int, entry: Mapping[str, Any]) -> tuple[str, 
         raise DataError(f"{where}: its iscrowd must be 0 or 1, not {crowd}")
     usable = isinstance(id_, int | float) and isfinite(id_) and abs(id_) < 1 << 53
     content = pack(_ROW, x, y, width, height, category, crowd, area, id_ if usable else place)
-    return _key(where, "image_id", entry["image_id"]), category, bool(crowd), content
+    if width > 0 and height > 0:
+        # Rounding makes fractions a little larger than 1.
+        fractions = all(-0.01 <= number <= 1.01 for number in (x, y, width, height))
+        counts.fractions += fractions
+        counts.pixels += not fractions
+    yield _key(where, "image_id", entry["image_id"]), category, bool(crowd), content
+
+
+def _check_pixels(path: Path, counts: _Counts) -> None:
+    """Raises:
+    DataError: All boxes of a file are fractions of their images.
+    """
+    if counts.fractions and not counts.pixels:
+        raise DataError(
+            f"{path}: every box lies between 0 and 1, as a fraction of its image, but COCO's are in"
+            " pixels: multiply left and width by the width of the image, and top and height by its"
+            " height"
+        )
 
 
 def _key(where: str, name: str, value: Any) -> str:
@@ -271,11 +322,15 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
     state = path.stat()
     database = folder.database
     used = "UPDATE file SET used = ? WHERE path = ? AND used = 0"
+    unclear = "UPDATE image SET several = ? WHERE file = ? AND id = ?"
     update = "UPDATE image SET path = ?, split = ?, size = ?, changed = ? WHERE file = ? AND id = ?"
     for id_, name in database.execute("SELECT id, name FROM image WHERE file = ?", (number,)):
-        file = folder.image_of(os.fsdecode(name), beside, named)
-        if file is None:
+        files = folder.image_of(os.fsdecode(name), beside, named)
+        if len(files) != 1:
+            several = os.fsencode(" and ".join(file.path for file in files)) or None
+            database.execute(unclear, (several, number, id_))
             continue
+        (file,) = files
         stored = os.fsencode(file.path)
         if database.execute(used, (number + 1, stored)).rowcount != 1:
             raise DataError(
@@ -294,20 +349,17 @@ def _listed(
     path: Path, number: int, split: str, labels: Mapping[int, int], folder: Folder
 ) -> Iterator[ImageFile | RejectedFile]:
     """Yield the images of a file with their boxes, in its order."""
-    query = """SELECT id, name, width, height, path, split, changed, size FROM image WHERE file = ?
-        ORDER BY number"""
+    query = """SELECT id, name, width, height, path, split, changed, size, several FROM image
+        WHERE file = ? ORDER BY number"""
     boxes = "SELECT content FROM box WHERE file = ? AND image = ? ORDER BY rowid"
-    for id_, name, width, height, stored, of_image, changed, size in folder.database.execute(
-        query, (number,)
-    ):
+    rows = folder.database.execute(query, (number,))
+    for id_, name, width, height, stored, of_image, changed, size, several in rows:
         if stored is None:
-            yield RejectedFile.of(
-                split,
-                os.fsdecode(name),
-                "is named in ",
-                path.name,
-                ", but there is no such image in the folder",
-            )
+            missing = ", but there is no such image in the folder", "", ""
+            if several:
+                first, paths, last = ambiguous(os.fsdecode(several))
+                missing = f", but {first}", paths, last
+            yield RejectedFile.of(split, os.fsdecode(name), "is named in ", path.name, *missing)
             continue
         target = bytearray(pack(_SIZE, width, height))
         for (content,) in folder.database.execute(boxes, (number, id_)):

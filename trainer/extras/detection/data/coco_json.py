@@ -9,6 +9,7 @@ from trainer.errors import DataError
 
 _PART: Final = 1 << 20
 """Characters that are read at once, at least."""
+OUTLINE: Final = "segmentation"
 _SPACE: Final = " \t\n\r"
 
 
@@ -154,5 +155,10 @@ _READ: Final = frozenset(
 
 
 def _shorter(entry: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the outlines of objects, which are most of a file."""
-    return {key: value for key, value in entry.items() if key in _READ}
+    """Leave out the outlines of objects, which are most of a file; of an object without a box, only
+    the fact that it has one stays.
+    """
+    short = {key: value for key, value in entry.items() if key in _READ}
+    if not entry.get("bbox") and entry.get(OUTLINE) not in (None, [], ""):
+        short[OUTLINE] = True
+    return short

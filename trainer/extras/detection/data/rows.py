@@ -54,6 +54,10 @@ def _objects(row: Any) -> Iterator[Mapping[str, Any]]:
         yield from row or ()
         return
     lists = {key: value for key, value in row.items() if value is not None}
+    if not all(isinstance(value, list) for value in lists.values()):
+        raise RejectedError(
+            "has a bbox or a category that is not a list; write a list of both for each image"
+        )
     if len({len(value) for value in lists.values()}) > 1:
         counts = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
         raise RejectedError("has objects that are not told apart: ", counts)
@@ -67,8 +71,28 @@ def _box(object_: Mapping[str, Any], number: int, form: str) -> Box:
         raise UnfitBoxError(f"has box {number} without four numbers")
     if label is None:
         raise UnfitBoxError(f"has box {number} without a category")
-    left, top, right, bottom = map(float, corners)
+    where = f"has box {number} with "
+    left, top, right, bottom = (_number(f"{where}the bbox ", corner) for corner in corners)
     if form.startswith("xywh"):
         right, bottom = left + right, top + bottom
-    crowd = bool(object_.get("iscrowd") or object_.get("is_crowd"))
-    return Box(left, top, right, bottom, int(label), crowd, object_.get("area"), f"box {number}")
+    category = _number(f"{where}the category ", label)
+    if not category.is_integer():
+        raise RejectedError(f"{where}the category ", repr(label), ", which is not a whole number")
+    crowd = _number(f"{where}the iscrowd ", object_.get("iscrowd") or object_.get("is_crowd") or 0)
+    area = _number(f"{where}the area ", object_.get("area") or 0)
+    return Box(left, top, right, bottom, int(category), bool(crowd), area, f"box {number}")
+
+
+def _number(where: str, value: Any) -> float:
+    """Return a number, also one that is written as text.
+
+    Raises:
+        RejectedError: It is none. The box is not left out as one that does not fit, because all
+            boxes of a data set would be.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RejectedError(
+            where, repr(value), ", which is not a number; write it as one"
+        ) from error
