@@ -139,13 +139,13 @@ def test_grey_masks_of_few_bits_count_by_their_values(folders, depth):
     expected[values == highest] = 255
     for number in range(12):
         grey(folders / "masks" / "ab"[number % 2] / f"{number}.png", depth, values)
-    found = records(folders, prepare(folders))
-    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), expected)
+    images = records(folders, prepare(folders))
+    assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), expected)
     # Unless it is a class.
     names = tuple(f"class {number}" for number in range(2**depth))
     (folders / "out").rename(folders / "first")
-    found = records(folders, prepare(folders, classes=names))
-    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), values)
+    images = records(folders, prepare(folders, classes=names))
+    assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), values)
 
 
 @pytest.mark.parametrize(
