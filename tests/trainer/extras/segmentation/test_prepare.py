@@ -214,10 +214,12 @@ def test_a_mask_is_no_image(tmp_path, masks):
     for number in range(4):
         save(tmp_path / f"images/{number}.jpg", picture(seed=number))
         save(tmp_path / masks / f"{number}.png", striped(1 + number % 2))
+    (tmp_path / "images/broken.jpg").symlink_to("nothing")
+    save(tmp_path / masks / "broken.png", striped(1))
     manifest = prepare_segmentation(
         PrepareSegmentationOptions(
             images=str(tmp_path / "images"), masks=str(tmp_path / masks), classes=CLASSES,
-            output=str(tmp_path / "out"), processes=1, held_out=0.25,
+            output=str(tmp_path / "out"), processes=1, held_out=0.25, max_rejected="1",
         ),
         "prepare segmentation",
     )  # fmt: skip
