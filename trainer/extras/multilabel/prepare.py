@@ -152,15 +152,15 @@ def _paths(
     """
     paths, names, problems = OnDisk[str](), OnDisk[str](), RowProblems()
     for row in rows.values():
-        found = by_name.path(row.file)
-        if found is None:
+        file = by_name.path(row.file)
+        if file is None:
             continue
-        first = names.get(found)
+        first = names.get(file)
         if first is not None:
             again = f"{row.file!r} is in line {rows[first].line} already; write one row"
             problems.add(row.line, again)
             continue
-        paths[row.file], names[found] = found, row.file
+        paths[row.file], names[file] = file, row.file
     problems.check(path)
     return paths, names
 

@@ -112,7 +112,7 @@ def _is_mask(file: Path, name: str, images: Path, masks: MaskFolder) -> bool:
     """
     if masks.folder == images:
         mask = masks.path(name)
-        return mask.exists() and mask.samefile(file)
+        return file.exists() and mask.exists() and mask.samefile(file)
     return masks.folder.is_relative_to(images) and file.is_relative_to(masks.folder)
 
 

@@ -286,9 +286,9 @@ def test_the_points_of_a_pose_are_no_outline(yolo_folder, shape):
     with (yolo_folder / "in/data.yaml").open("a") as file:
         file.write(f"kpt_shape: {list(shape)}\n")
     write(yolo_folder / "in/labels/train/2.txt", "1 0.5 0.5 0.25 0.5 0.45 0.45\n")
-    found = records(yolo_folder, prepare(yolo_folder))
+    images = records(yolo_folder, prepare(yolo_folder))
     for name in ("train/0", "train/1"):
-        assert found[f"images/{name}.jpg"][2] == [[30, 15, 50, 45, 1, 0, 600]]
+        assert images[f"images/{name}.jpg"][2] == [[30, 15, 50, 45, 1, 0, 600]]
     says = "7 numbers in line 1 of labels/train/2.txt; an object has its class, x, y, width and"
     assert says in rejected(yolo_folder)["images/train/2.jpg"]
 
@@ -313,8 +313,8 @@ def test_suffixes_of_labels_may_be_in_upper_case(yolo_folder, capsys):
     (labels / "0.txt").rename(labels / "0.TXT")
     (yolo_folder / "in/data.yaml").rename(yolo_folder / "in/data.YAML")
     write(yolo_folder / "in/other/3.TXT", "0 0.5 0.5 0.25 0.5\n")
-    found = records(yolo_folder, prepare(yolo_folder))
-    assert len(found["images/train/0.jpg"][2]) == 2
+    images = records(yolo_folder, prepare(yolo_folder))
+    assert len(images["images/train/0.jpg"][2]) == 2
     assert "1 text file not read, such as other/3.TXT" in capsys.readouterr().out
 
 

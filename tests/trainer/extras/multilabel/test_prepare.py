@@ -187,8 +187,8 @@ def test_a_table_names_files_as_that_of_one_class_per_image(tmp_path, form):
     form = form.replace("/in", str(tmp_path / "images"))
     lines = [f"{form.format(number)},{'xy'[number % 2]},{number}" for number in (1, 2, 3)]
     path = table(tmp_path, "file,classes,patient", *lines)
-    found = names(records(tmp_path, prepare(tmp_path, table=path, group_column="patient")))
-    assert found == {"a/1.png": ["y"], "a/2.png": ["x"], "a/3.png": ["y"]}
+    images = names(records(tmp_path, prepare(tmp_path, table=path, group_column="patient")))
+    assert images == {"a/1.png": ["y"], "a/2.png": ["x"], "a/3.png": ["y"]}
     again = table(tmp_path, "file,classes,patient", *lines, r"a\3.png,x,3")
     with pytest.raises(DataError, match=r"line 5: .* is in line 4 already; write one row"):
         prepare(tmp_path, table=again, group_column="patient")

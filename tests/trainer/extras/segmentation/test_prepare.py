@@ -139,13 +139,13 @@ def test_grey_masks_of_few_bits_count_by_their_values(folders, depth):
     expected[values == highest] = 255
     for number in range(12):
         grey(folders / "masks" / "ab"[number % 2] / f"{number}.png", depth, values)
-    found = records(folders, prepare(folders))
-    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), expected)
+    images = records(folders, prepare(folders))
+    assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), expected)
     # Unless it is a class.
     names = tuple(f"class {number}" for number in range(2**depth))
     (folders / "out").rename(folders / "first")
-    found = records(folders, prepare(folders, classes=names))
-    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), values)
+    images = records(folders, prepare(folders, classes=names))
+    assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), values)
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,12 @@ def test_a_mask_is_no_image(tmp_path, masks):
     for number in range(4):
         save(tmp_path / f"images/{number}.jpg", picture(seed=number))
         save(tmp_path / masks / f"{number}.png", striped(1 + number % 2))
+    (tmp_path / "images/broken.jpg").symlink_to("nothing")
+    save(tmp_path / masks / "broken.png", striped(1))
     manifest = prepare_segmentation(
         PrepareSegmentationOptions(
             images=str(tmp_path / "images"), masks=str(tmp_path / masks), classes=CLASSES,
-            output=str(tmp_path / "out"), processes=1, held_out=0.25,
+            output=str(tmp_path / "out"), processes=1, held_out=0.25, max_rejected="1",
         ),
         "prepare segmentation",
     )  # fmt: skip

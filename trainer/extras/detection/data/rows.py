@@ -87,8 +87,8 @@ def _number(where: str, value: Any) -> float:
     """Return a number, also one that is written as text.
 
     Raises:
-        RejectedError: It is none. The box is not left out as one that does not fit, because all
-            boxes of a data set would be.
+        RejectedError: It is anything else. The box is not left out as one that does not fit,
+            because all boxes of a data set would be.
     """
     try:
         return float(value)
