@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.leaf import MOVED, Place
-from jobs.spec.budget_policy import Budget, with_max_seconds
+from jobs.spec.budget_policy import TAGS, Budget, with_max_seconds
 from jobs.spec.job_spec import Folder, JobSpec, Services
 from jobs.spec.run_key import RunAttempt
 from jobs.spec.tags import NOTIFIED, OUTCOME
@@ -129,7 +129,7 @@ def next_body(
         limits = replace(budget, longest_seconds=longest).limits()
         body["command"] = with_max_seconds(str(body["command"]), limits.max_seconds)
         body["limits"] = {**body["limits"], "timeout": iso_duration(limits.timeout_seconds)}
-        tags |= budget.tags
+        tags = {key: value for key, value in tags.items() if key not in TAGS} | budget.tags
     if place is not None:
         body = {**body, **_placed(body, place)}
         tags |= place.tags

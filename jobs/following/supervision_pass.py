@@ -125,7 +125,7 @@ class SupervisionPass:
         if step.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", step.text, notified)
         following = job
-        reason = supervisor.price_too_high(job) if isinstance(decision, Resubmit) else None
+        reason = supervisor.waits_for_price(job) if isinstance(decision, Resubmit) else None
         if reason is not None:
             return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
         if isinstance(decision, Resubmit):

@@ -27,6 +27,8 @@ MARGIN: Final = "budget_margin"
 """Tag with the seconds of `Budget.margin_seconds`."""
 LONGEST: Final = "longest_seconds"
 """Tag with the seconds of `Budget.longest_seconds`."""
+TAGS: Final = (LIMIT, PRICE, HIGHEST, SPENT, MARGIN, LONGEST)
+"""All tags of `Budget.tags`, some of which a budget may not have."""
 
 USEFUL = 1.0
 """Time for which an attempt must be able to train to be useful, as a multiple of its margin."""
