@@ -7,7 +7,6 @@ All state is in the workspace, so a supervisor can be stopped, restarted and run
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
@@ -138,7 +137,7 @@ class Supervisor:
         newest, _ = attempts[-1]
         if newest.name != job.name or newest.ended or newest.canceled_by_us:
             return None
-        reason = moves.leave(attempts, datetime.now(UTC))
+        reason = moves.leave(attempts, self._manager.now())
         if reason is None:
             return None
         # First, so that no supervisor takes the end for that of the run.
@@ -234,7 +233,7 @@ class Supervisor:
         spot = cluster is not None and cluster.priority == "LowPriority"
         if not spot or cluster is None or LIMIT not in job.tags or details.started is None:
             return None
-        seconds = (datetime.now(UTC) - details.started).total_seconds()
+        seconds = (self._manager.now() - details.started).total_seconds()
         return self._rates.highest(cluster, max(seconds, 0.0))
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
@@ -246,7 +245,7 @@ class Supervisor:
         if self._alive_at is not None:
             seconds = time.monotonic() - self._alive_at
         elif details.ended is not None:
-            seconds = (datetime.now(UTC) - details.ended).total_seconds()
+            seconds = (self._manager.now() - details.ended).total_seconds()
         else:
             return None
         if seconds < 0:
@@ -324,7 +323,7 @@ class Supervisor:
             except RequestError:
                 continue
             available[name] = nodes.allocated - nodes.running
-        return moves.place(self._attempts(self._fresh(job)), available, datetime.now(UTC))
+        return moves.place(self._attempts(self._fresh(job)), available, self._manager.now())
 
     def _own(self, job: Job) -> list[Cluster]:
         """Return the cluster of a job; empty if the stack does not have it any more."""
