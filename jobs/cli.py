@@ -8,8 +8,9 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from common.annotations import Pattern
 from common.arguments import parse
 from common.errors import ConfigError
 from common.program import Command, Program
@@ -213,15 +214,19 @@ PROGRAM: Final = Program(
 )
 
 
+_GIVEN: Final = Pattern(r"(?s).*\S.*", "a name, or omitted")
+"""A variable of a shell that is not set may not choose another platform."""
+
+
 @dataclass(frozen=True)
 class PlatformOptions:
     """Options that every command has after its own."""
 
-    stack: str | None = None
+    stack: Annotated[str | None, _GIVEN] = None
     """Stack of the platform, whose outputs Pulumi reads. Without it, commands use dev, and `plan`
     uses no stack."""
 
-    outputs: str | None = None
+    outputs: Annotated[str | None, _GIVEN] = None
     """File to read the outputs from instead (`pulumi stack output platform --json`); the
     environment variable JOBS_OUTPUTS can also name it. Pulumi is asked about another stack than
     that of the variable's file."""

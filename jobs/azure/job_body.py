@@ -6,11 +6,12 @@ stores of the previous one, so that any machine can submit it.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.leaf import MOVED, Place
-from jobs.spec.budget_policy import Budget, with_max_seconds
+from jobs.spec.budget_policy import TAGS, Budget, with_max_seconds
 from jobs.spec.job_spec import Folder, JobSpec, Services
 from jobs.spec.run_key import RunAttempt
 from jobs.spec.tags import NOTIFIED, OUTCOME
@@ -116,15 +117,19 @@ def next_body(
         place: Where the attempt runs; None is where the earlier one ran.
 
     Raises:
-        SpecError: The rest of the budget is too small for another attempt.
+        SpecError: The rest of the budget, or the timeout, is too short for another attempt.
     """
     body = writable(job)
     tags = {key: value for key, value in job.tags.items() if key not in _OF_ATTEMPT}
     if budget is not None:
-        limits = budget.limits(job.timeout_seconds or budget.seconds)
+        longest = budget.longest_seconds
+        if longest is None and job.timeout_seconds:
+            # An earlier version of this project did not tag it.
+            longest = int(job.timeout_seconds)
+        limits = replace(budget, longest_seconds=longest).limits()
         body["command"] = with_max_seconds(str(body["command"]), limits.max_seconds)
         body["limits"] = {**body["limits"], "timeout": iso_duration(limits.timeout_seconds)}
-        tags |= budget.tags
+        tags = {key: value for key, value in tags.items() if key not in TAGS} | budget.tags
     if place is not None:
         body = {**body, **_placed(body, place)}
         tags |= place.tags

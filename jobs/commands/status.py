@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -114,11 +114,11 @@ def cost_lines(
     return [*lines, *errors]
 
 
-def age(moment: datetime | None, now: datetime | None = None) -> str:
-    """Format how long ago a time was, in its largest unit. Pure if `now` is given."""
+def age(moment: datetime | None, now: datetime) -> str:
+    """Format how long ago a time was, in its largest unit. Pure."""
     if moment is None:
         return ""
-    seconds = max(((now or datetime.now(UTC)) - moment).total_seconds(), 0.0)
+    seconds = max((now - moment).total_seconds(), 0.0)
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length or (unit != "min" and seconds >= length * 1.5):
             return f"{seconds / length:.0f} {unit}"
@@ -155,9 +155,8 @@ def _list(
     )
     jobs = list(islice(matching, options.limit))
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
-    console.answer(
-        [_job_document(job, cost[job.name]) for job in jobs], "\n".join(_job_lines(jobs, cost))
-    )
+    lines = _job_lines(jobs, cost, workspace.manager.now())
+    console.answer([_job_document(job, cost[job.name]) for job in jobs], "\n".join(lines))
 
 
 def _status(
@@ -222,7 +221,7 @@ def _cost(nodes: ClusterNodes, now: datetime, prices: NodePrices) -> str:
 def _run_lines(
     runs: Sequence[Run],
     cost: Mapping[str, Cost],
-    now: datetime | None = None,
+    now: datetime,
     waited: Mapping[str, float | None] = MappingProxyType({}),
 ) -> list[str]:
     """Return the table of the runs, and what to know of some.
@@ -258,13 +257,13 @@ def _run_lines(
     return [*shown, *placed, *ending, f"cost: {costs.LEFT_OUT}"]
 
 
-def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:
+def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost], now: datetime) -> list[str]:
     if not jobs:
         return ["no jobs; `python -m jobs submit --help` shows how to start one"]
     rows = [
         (
             *(job.name, job.kind, job.status, job.cluster, str(job.nodes)),
-            f"{age(job.created)} ago",
+            f"{age(job.created, now)} ago",
             *costs.words([cost[job.name]]),
         )
         for job in jobs

@@ -7,7 +7,6 @@ they are retried. Only an error that a retry cannot solve ends the following.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from common.errors import ConfigError
@@ -168,7 +167,7 @@ class Follower:
         created = self._job.created
         if status != "Queued" or created is None:
             return ""
-        return job_states.since(created, datetime.now(UTC))
+        return job_states.since(created, self._manager.now())
 
     def _hint(self) -> None:
         waited = time.monotonic() - self._queued_at

@@ -40,6 +40,8 @@ class Rates:
         self._asked: float | None = None
         self._told: dict[str, Price] = {}
         """By VM size, the price that was told last."""
+        self._submitted: dict[str, Price] = {}
+        """By VM size, the price of the last attempt whose budget was priced."""
         self._seen: dict[str, list[tuple[float, Price]]] = {}
         """By VM size, the prices that Azure has answered, each with its time."""
 
@@ -51,8 +53,11 @@ class Rates:
             again: Ask now, as an attempt is to be submitted.
         """
         sizes = {cluster.size: None for cluster in clusters if cluster.priority == "LowPriority"}
-        if not sizes or not (again or self._due()):
-            return
+        if sizes and (again or self._due()):
+            self._ask(sizes)
+
+    def _ask(self, sizes: Iterable[str]) -> None:
+        """Ask for all prices, and tell which ones of these VM sizes of Spot have moved."""
         self._asked = self._clock()
         try:
             self._prices = self._read()
@@ -90,19 +95,31 @@ class Rates:
         return max((price for _, price in seen), key=lambda price: price.amount)
 
     def priced(self, budget: Budget | None, cluster: Cluster | None) -> Budget | None:
-        """Ask for the prices of a cluster's nodes before an attempt, tell if they have moved, and
-        return the budget with them.
+        """Ask for the prices of a cluster's nodes before another attempt on it, tell if they have
+        moved, and return the budget with them.
         """
         if cluster is None or cluster.priority != "LowPriority":
             return budget
         if budget is not None:
-            # A look in between may have been the first, and it had nothing to compare with.
-            self._told[cluster.size] = Price(budget.price, budget.currency, "hour", _SUBMITTED)
+            before = Price(budget.price, budget.currency, "hour", _SUBMITTED)
+            if self._submitted.get(cluster.size) != before:
+                # A look in between may have been the first, and it had nothing to compare with.
+                self._told[cluster.size] = self._submitted[cluster.size] = before
         self.look([cluster], again=True)
         if budget is None:
             return None
         now = self._prices.find(cluster.size, "LowPriority")
         return budget.priced(now, self._prices.highest(cluster.size, "LowPriority"))
+
+    def priced_elsewhere(self, budget: Budget, cluster: Cluster) -> Budget | None:
+        """Ask for the prices of a cluster's nodes before the first attempt on it, and return the
+        budget with them; None if Azure states no price in the currency of the budget.
+        """
+        self._ask([cluster.size] if cluster.priority == "LowPriority" else [])
+        now = self._prices.find(cluster.size, cluster.priority)
+        if now is None or now.currency != budget.currency:
+            return None
+        return budget.priced(now, self._prices.highest(cluster.size, cluster.priority))
 
     def _due(self) -> bool:
         return self._asked is None or self._clock() - self._asked >= ASK_SECONDS

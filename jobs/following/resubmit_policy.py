@@ -213,15 +213,24 @@ def decide(
 
 def _planned(last: AttemptResult, budget: Budget | None, number: int) -> Resubmit | None:
     """Return the next attempt of a run that a supervisor has ended, or that has run for the time
-    that its budget pays for at the highest price; None for any other.
+    that Azure allows, or that its budget pays for at the highest price; None for any other.
     """
     if last.canceled_by_us:
         return None
     if last.moved and (budget is None or not budget.used_up):
         return Resubmit(number, 0.0, f"moved, as {last.moved}; attempt {number} follows")
-    if last.exit_code == TIME_LIMIT_STATUS and budget is not None and _has_more(budget):
-        return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
-    return None
+    if last.exit_code != TIME_LIMIT_STATUS or budget is None or budget.used_up:
+        return None
+    if _had_its_timeout(last, budget):
+        hours = (budget.longest_seconds or 0) / 3600
+        if hours not in LIFETIME_HOURS.values():
+            return None
+        reason = f"saved before Azure ends it after {hours / 24:g} days"
+    elif budget.highest > budget.price:
+        reason = _in_time(budget)
+    else:
+        return None
+    return Resubmit(number, 0.0, f"{reason}; attempt {number} follows")
 
 
 def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
@@ -232,15 +241,24 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
         text = f"ended to run elsewhere, but {_spent(budget)}. Its checkpoints are kept"
         return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     if last.exit_code == TIME_LIMIT_STATUS:
-        if budget is None:
-            text = "stopped at its --max-seconds; its state is saved, and the same command with"
-            return Stop(TIME_LIMIT_STATUS, f"{text} this --name resumes from it")
+        if budget is None or (_had_its_timeout(last, budget) and not budget.used_up):
+            at = "at its --max-seconds" if budget is None else "before its --timeout-hours"
+            text = f"stopped {at}; its state is saved, and the same command with this --name"
+            return Stop(TIME_LIMIT_STATUS, f"{text} resumes from it")
         text = f"stopped at its budget, as {_spent(budget)}. Its checkpoints are kept"
         return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     if last.status == "Canceled" and last.timed_out and budget is not None and budget.used_up:
         text = f"cancelled at its timeout, as {_spent(budget)}. Its checkpoints are kept"
         return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     return None
+
+
+def _had_its_timeout(last: AttemptResult, budget: Budget) -> bool:
+    """Return whether an attempt had the timeout of a job without a budget, as its budget paid for
+    at least as long.
+    """
+    longest, timeout = budget.longest_seconds, last.timeout_seconds
+    return longest is not None and timeout is not None and timeout >= longest
 
 
 def _in_time(budget: Budget) -> str:
@@ -274,11 +292,6 @@ def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]
         if not attempt.moved and attempt.exit_code != TIME_LIMIT_STATUS
     ]
     return [*earlier, since[-1]]
-
-
-def _has_more(budget: Budget) -> bool:
-    """Return whether an attempt that ended in time for the highest price has left a useful rest."""
-    return budget.highest > budget.price and not budget.used_up
 
 
 def _interruption(

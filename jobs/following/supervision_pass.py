@@ -7,7 +7,7 @@ code that is there; the run history and the results of runs are read where the n
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from common.errors import UserError
@@ -121,11 +121,11 @@ class SupervisionPass:
         details = supervisor.details(job)
         history = supervisor.history(job, details)
         decision = supervisor.decide(job, history)
-        step = look(decision, details.ended, datetime.now(UTC))
+        step = look(decision, details.ended, self.workspace.manager.now())
         if step.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", step.text, notified)
         following = job
-        reason = supervisor.price_too_high(job) if isinstance(decision, Resubmit) else None
+        reason = supervisor.waits_for_price(job) if isinstance(decision, Resubmit) else None
         if reason is not None:
             return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
         if isinstance(decision, Resubmit):

@@ -7,7 +7,6 @@ All state is in the workspace, so a supervisor can be stopped, restarted and run
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
@@ -117,7 +116,9 @@ class Supervisor:
         """Budget of the run after the last attempt, at the prices of now; None if it has none."""
         self.place: Place | None = None
         """Where the next attempt runs; None is where the last one ran."""
-        self._ended: dict[str, tuple[Job, Details]] = {}
+        self._unpriced: str | None = None
+        """Cluster of the next attempt, if the price that the budget needs of it is unknown."""
+        self._ended: dict[str, Details] = {}
         self._next_review = 0.0
         self.waiting = False
         """Whether the last attempt has ended, so that no job of the run is running."""
@@ -136,7 +137,7 @@ class Supervisor:
         newest, _ = attempts[-1]
         if newest.name != job.name or newest.ended or newest.canceled_by_us:
             return None
-        reason = moves.leave(attempts, datetime.now(UTC))
+        reason = moves.leave(attempts, self._manager.now())
         if reason is None:
             return None
         # First, so that no supervisor takes the end for that of the run.
@@ -145,12 +146,16 @@ class Supervisor:
         return reason.partition(": ")[2]
 
     def _attempts(self, job: Job) -> list[tuple[Job, Details]]:
-        """Return the attempts of a run up to one of them; those that have ended are read once."""
-        attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-        for attempt in attempts:
-            if attempt.name not in self._ended or not self._ended[attempt.name][0].ended:
-                self._ended[attempt.name] = attempt, self.details(attempt)
-        return [self._ended[attempt.name] for attempt in attempts]
+        """Return the attempts of a run up to one of them, with their details, which are read once
+        of those that have ended.
+        """
+        pairs = []
+        for attempt in self.retry.call(lambda: self._jobs.attempts(job.run)):
+            details = self._ended.get(attempt.name) or self.details(attempt)
+            if attempt.ended:
+                self._ended[attempt.name] = details
+            pairs.append((attempt, details))
+        return pairs
 
     def _look(self, job: Job) -> None:
         """Take the actions that are due while a job is followed."""
@@ -189,12 +194,14 @@ class Supervisor:
                     f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
-            following = self._next(job, decision)
+            following = self._next(job, history, decision)
             if following is None:
                 history = self.history(self._fresh(job), details)
                 stop = self.decide(job, history)
                 assert isinstance(stop, Stop)
-                return self._stop(job, details, stop, len(history))
+                following = stop
+            if isinstance(following, Stop):
+                return self._stop(job, details, following, len(history))
             job = following
 
     def history(self, job: Job, details: Details) -> list[AttemptResult]:
@@ -226,7 +233,7 @@ class Supervisor:
         spot = cluster is not None and cluster.priority == "LowPriority"
         if not spot or cluster is None or LIMIT not in job.tags or details.started is None:
             return None
-        seconds = (datetime.now(UTC) - details.started).total_seconds()
+        seconds = (self._manager.now() - details.started).total_seconds()
         return self._rates.highest(cluster, max(seconds, 0.0))
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
@@ -238,7 +245,7 @@ class Supervisor:
         if self._alive_at is not None:
             seconds = time.monotonic() - self._alive_at
         elif details.ended is not None:
-            seconds = (datetime.now(UTC) - details.ended).total_seconds()
+            seconds = (self._manager.now() - details.ended).total_seconds()
         else:
             return None
         if seconds < 0:
@@ -267,19 +274,31 @@ class Supervisor:
         decision = decide(history, options, own, self.budget)
         if self.resubmits and isinstance(decision, Resubmit):
             self.place = self._elsewhere(job)
-            if self.place is not None:
-                own = next(iter(self._named(self.place.cluster)), own)
-                nodes = self.place.nodes
-                self.budget = replace(self.budget, nodes=nodes) if self.budget else None
-            self.budget = self._rates.priced(self.budget, own)
+            self._price(job)
             # The rest may be too small at the prices of now.
             decision = decide(history, options, own, self.budget)
         return decision
 
-    def price_too_high(self, job: Job) -> str | None:
-        """Return why the next attempt waits for a lower price of Spot; None if it does not."""
-        limit = self._options.max_node_price
-        cluster = next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
+    def _price(self, job: Job) -> None:
+        """Price the rest of the budget for the place of the attempt after a job."""
+        self._unpriced = None
+        cluster = self._next_cluster(job)
+        if self.place is None or self.place.cluster.lower() == job.cluster.lower():
+            self.budget = self._rates.priced(self.budget, cluster)
+        elif self.budget is not None:
+            priced = self._rates.priced_elsewhere(self.budget, cluster) if cluster else None
+            self._unpriced = None if priced else self.place.cluster
+            self.budget = priced or self.budget
+        if self.budget is not None and self.place is not None:
+            self.budget = replace(self.budget, nodes=self.place.nodes)
+
+    def waits_for_price(self, job: Job) -> str | None:
+        """Return why the next attempt, which was decided on, waits for a price of its nodes; None
+        if it does not.
+        """
+        if self._unpriced is not None:
+            return f"Azure states no price of a node of {self._unpriced}, which its budget needs"
+        limit, cluster = self._options.max_node_price, self._next_cluster(job)
         if limit is None or cluster is None or cluster.priority != "LowPriority":
             return None
         price = self._rates.now(cluster)
@@ -287,6 +306,10 @@ class Supervisor:
             return None
         costs = f"costs {money(price.amount, price.currency)}" if price else "has no known price"
         return f"a Spot node of {cluster.size} {costs}, above --resubmit.max-node-price {limit:g}"
+
+    def _next_cluster(self, job: Job) -> Cluster | None:
+        """Return the cluster of the attempt after a job; None if the stack does not have it."""
+        return next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
 
     def _elsewhere(self, job: Job) -> Place | None:
         """Return where the attempt after a job runs, if the run moves."""
@@ -300,7 +323,7 @@ class Supervisor:
             except RequestError:
                 continue
             available[name] = nodes.allocated - nodes.running
-        return moves.place(self._attempts(self._fresh(job)), available, datetime.now(UTC))
+        return moves.place(self._attempts(self._fresh(job)), available, self._manager.now())
 
     def _own(self, job: Job) -> list[Cluster]:
         """Return the cluster of a job; empty if the stack does not have it any more."""
@@ -311,20 +334,28 @@ class Supervisor:
             cluster for cluster in self.clusters.values() if cluster.name.lower() == name.lower()
         ]
 
-    def _next(self, job: Job, decision: Resubmit) -> Job | None:
-        """Submit the next attempt after the pause; return None if the run was cancelled in it."""
+    def _next(
+        self, job: Job, history: list[AttemptResult], decision: Resubmit
+    ) -> Job | Stop | None:
+        """Submit the next attempt after the pause.
+
+        Returns:
+            The attempt, the decision to stop after all, or None if the run was cancelled meanwhile.
+        """
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
         reported = None
-        while (reason := self.price_too_high(job)) is not None:
+        while (reason := self.waits_for_price(job)) is not None:
             if reason != reported:
                 self.console.say(f"{job.run}: waits, as {reason}")
                 reported = reason
             if wait_until(lambda: self._fresh(job).canceled_by_us, PRICE_SECONDS, LOOK_SECONDS):
                 return None
-        if self.budget is not None and reported:
-            self.budget = self._rates.priced(self.budget, next(iter(self._own(job)), None))
+            # Prices and the place may have changed, so the rest of the budget may be too small.
+            again = self.decide(job, history)
+            if isinstance(again, Stop):
+                return again
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(
             lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)

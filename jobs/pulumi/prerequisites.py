@@ -8,7 +8,6 @@ its check says that it was not asked.
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -100,7 +99,7 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
         "region": lambda: _region(manager, needs),
         "sizes": lambda: _sizes(manager, needs),
         "names": lambda: _names(manager, needs, state),
-        **{begin.check: partial(_beginning, begin, state) for begin in needs.beginnings},
+        **{begin.check: partial(_beginning, manager, begin, state) for begin in needs.beginnings},
     }
     for name, ask in questions.items():
         yield check(name, partial(_if_allowed, ask))
@@ -256,10 +255,10 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _beginning(begin: Month, state: Sequence[StackResource]) -> str:
+def _beginning(manager: ResourceManager, begin: Month, state: Sequence[StackResource]) -> str:
     if any(resource.kind == begin.resource for resource in state):
         return "exists"
-    now = datetime.now(UTC)
+    now = manager.now()
     year, month, _ = map(int, begin.day.split("-"))
     ahead = (year - now.year) * 12 + month - now.month
     if not 0 <= ahead <= _MONTHS_AHEAD:

@@ -25,6 +25,10 @@ SPENT: Final = "spent_before"
 """Tag with the cost of the earlier attempts of the run."""
 MARGIN: Final = "budget_margin"
 """Tag with the seconds of `Budget.margin_seconds`."""
+LONGEST: Final = "longest_seconds"
+"""Tag with the seconds of `Budget.longest_seconds`."""
+TAGS: Final = (LIMIT, PRICE, HIGHEST, SPENT, MARGIN, LONGEST)
+"""All tags of `Budget.tags`, some of which a budget may not have."""
 
 USEFUL = 1.0
 """Time for which an attempt must be able to train to be useful, as a multiple of its margin."""
@@ -62,6 +66,9 @@ class Budget:
     at_most: float | None = None
     """Highest price that the node can have while the attempt runs; None is `price`. An attempt is
     limited by it, as the price of Spot can rise to it at any time."""
+    longest_seconds: int | None = None
+    """Timeout of the job without a budget: each attempt has it, however short the time was that the
+    budget left to an earlier one. None is no limit."""
 
     @classmethod
     def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:
@@ -74,15 +81,19 @@ class Budget:
         amounts = float(limit[1]), limit[2], float(price[1])
         most = AMOUNT.fullmatch(tags.get(HIGHEST, ""))
         at_most = float(most[1]) if most else None
-        return cls(*amounts, nodes, float(spent[1]), float(margin), at_most)
+        longest = tags.get(LONGEST, "")
+        longest_seconds = int(longest) if longest.isdigit() and int(longest) else None
+        return cls(*amounts, nodes, float(spent[1]), float(margin), at_most, longest_seconds)
 
     @property
     def tags(self) -> dict[str, str]:
         """Tags from which `of` reads this budget."""
         most = self.at_most
         highest = {} if most is None else {HIGHEST: f"{most:.10g} {self.currency}"}
+        longest = {} if self.longest_seconds is None else {LONGEST: str(self.longest_seconds)}
         return {
             **highest,
+            **longest,
             LIMIT: f"{self.limit:.10g} {self.currency}",
             PRICE: f"{self.price:.10g} {self.currency}",
             SPENT: f"{self.spent:.6f} {self.currency}",
@@ -141,19 +152,20 @@ class Budget:
         same = most is not None and most.currency == self.currency and most.amount > price.amount
         return replace(self, price=price.amount, at_most=most.amount if same and most else None)
 
-    def limits(self, longest: float) -> Limits:
+    def limits(self) -> Limits:
         """Return the limits of the attempt.
 
-        Args:
-            longest: Timeout of the job without a budget, in seconds.
-
         Raises:
-            SpecError: The rest of the budget is too small for a useful attempt.
+            SpecError: The rest of the budget, or the timeout, is too short for a useful attempt.
         """
         if self.used_up:
             raise SpecError([self._too_small()])
-        seconds = int(self.seconds)
-        return Limits(min(seconds, int(longest)), int(seconds - self.margin_seconds))
+        timeout = int(self.seconds)
+        if self.longest_seconds is not None:
+            if self.longest_seconds < self._useful_seconds:
+                raise SpecError([self._too_short(self.longest_seconds)])
+            timeout = min(timeout, self.longest_seconds)
+        return Limits(timeout, int(timeout - self.margin_seconds))
 
     def words(self) -> str:
         """Say what the budget pays for."""
@@ -167,10 +179,13 @@ class Budget:
                 " and the next one gets the rest at the highest price that a supervisor has"
                 " seen meanwhile, or at the pay-as-you-go price if none has watched"
             )
+        timeout = ""
+        if self.longest_seconds is not None and self.longest_seconds < self.seconds:
+            timeout = f" its timeout of {duration(self.longest_seconds)}"
         return (
             f"{money(self.limit, self.currency)}{before}: pays for {self._nodes()} for"
             f" {duration(self.seconds)}{now}; the trainer saves its state and stops"
-            f" {duration(self.margin_seconds)} before. All attempts cost at most"
+            f" {duration(self.margin_seconds)} before{timeout}. All attempts cost at most"
             f" {money(self.limit, self.currency)}{self._unseen()}"
         )
 
@@ -201,6 +216,14 @@ class Budget:
             " fewer --nodes, or a shorter --budget-margin-minutes"
         )
 
+    def _too_short(self, seconds: int) -> str:
+        return (
+            f"--timeout-hours: {seconds / 3600:.3g}, but of each attempt with a --budget"
+            f" {duration(self.margin_seconds)} are kept for starting and saving, and it should"
+            f" train at least as long; pass more than {self._useful_seconds / 3600:.3g}, or a"
+            " shorter --budget-margin-minutes"
+        )
+
 
 def limited(spec: JobSpec, budget: Budget) -> JobSpec:
     """Return a job that trains and ends within a budget.
@@ -208,7 +231,8 @@ def limited(spec: JobSpec, budget: Budget) -> JobSpec:
     Raises:
         SpecError: The rest of the budget is too small for a useful attempt.
     """
-    limits = budget.limits(spec.timeout_seconds)
+    budget = replace(budget, longest_seconds=spec.timeout_seconds)
+    limits = budget.limits()
     return replace(
         spec,
         command=with_max_seconds(spec.command, limits.max_seconds),

@@ -3,7 +3,6 @@
 import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
@@ -74,7 +73,7 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
         return failed(seen)
     try:
         while True:
-            console.say(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+            console.say(f"{workspace.manager.now():%Y-%m-%d %H:%M} UTC")
             try:
                 seen = supervision.run()
                 if any(attempt.did in ("running", "waiting", "submitted") for attempt in seen):

@@ -17,6 +17,7 @@ from jobs.extras.estimate.forecast import Assumptions, Estimate, Forecaster
 from jobs.extras.estimate.report import Report, Wish, read_deadline
 from jobs.extras.estimate.workload import DataSize, Workload
 from jobs.options import DataOptions
+from jobs.spec.job_spec import MAX_MPI_NODES
 from jobs.throughput import Point
 from trainer.data.manifest import FILE_NAME, load_manifest
 from trainer.presets import parse_train
@@ -47,7 +48,8 @@ class PlanOptions:
     prices."""
 
     nodes: tuple[int, ...] = (1, 2, 4, 8)
-    """Numbers of nodes to compare; with a stack, at most those of its clusters."""
+    """Numbers of nodes to compare, at most 100 as Azure limits a job; with a stack, at most those
+    of its clusters."""
 
     data: str | None = None
     """Data set whose manifest has images, bytes and pixels: a folder with manifest.json or, with a
@@ -97,6 +99,8 @@ class PlanOptions:
             problems.append("--deadline and --budget: pass one of them")
         if not self.nodes or min(self.nodes) < 1:
             problems.append("--nodes: must be 1 or more")
+        elif max(self.nodes) > MAX_MPI_NODES:
+            problems.append(f"--nodes: {_too_many(max(self.nodes))}")
         own = [self.images, self.gigabytes, self.pixels]
         if self.data is not None and any(size is not None for size in own):
             problems.append("--data: its manifest has --images, --gigabytes and --pixels")
@@ -281,7 +285,7 @@ def explained(key: str, forecaster: Forecaster) -> list[Estimate]:
     """Return the choices of a key such as ND40rs_v2:4, one for each priority.
 
     Raises:
-        ConfigError: There is no such size, or no number of nodes.
+        ConfigError: There is no such size, no number of nodes, or Azure does not allow it.
     """
     name, _, count = key.partition(":")
     size = vm_sizes.find(name) or vm_sizes.find(f"Standard_{name}")
@@ -290,7 +294,16 @@ def explained(key: str, forecaster: Forecaster) -> list[Estimate]:
         raise ConfigError(
             [f"--explain: {key!r} must be SIZE:NODES, with one of {', '.join(names)}"]
         )
+    if int(count) > MAX_MPI_NODES:
+        raise ConfigError([f"--explain: {_too_many(int(count))}"])
     return [forecaster.choice(size, int(count), priority) for priority in _priorities(size)]
+
+
+def _too_many(nodes: int) -> str:
+    return (
+        f"{nodes} nodes, but a run can have at most {MAX_MPI_NODES}: Azure limits MPI jobs to"
+        f" {MAX_MPI_NODES} nodes, and clusters with InfiniBand to {vm_sizes.RDMA_POOL_NODES}"
+    )
 
 
 def _priorities(size: Size) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from common.annotations import Bounds, Positional
@@ -52,7 +52,9 @@ def run(options: DebugOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
         nodes = [workspace.jobs.services(job.name, node) for node in range(job.nodes)]
     except KeyboardInterrupt:
         return INTERRUPTED
-    lines = [f"{job.name}: {plural(job.nodes, 'node')} of {job.cluster}", *map(_until, held)]
+    now = workspace.manager.now()
+    lines = [f"{job.name}: {plural(job.nodes, 'node')} of {job.cluster}"]
+    lines += [_until(rank, now) for rank in held]
     if not any(nodes):
         raise UserError("\n".join([_closed(job), *lines[1:]]))
     lines += [
@@ -75,9 +77,9 @@ def _held(workspace: Workspace, job: Job) -> list[dict[str, Any]]:
     return [rank for rank in held if rank["job"] == job.name]
 
 
-def _until(held: Mapping[str, Any]) -> str:
+def _until(held: Mapping[str, Any], now: datetime) -> str:
     until = datetime.fromisoformat(held["until"])
-    left = duration(max((until - datetime.now(UTC)).total_seconds(), 0.0))
+    left = duration(max((until - now).total_seconds(), 0.0))
     return (
         f"  rank {held['rank']} failed with status {held['status']}; its node is kept until"
         f" {until:%H:%M:%S} UTC, for {left}"

@@ -60,7 +60,7 @@ class RunBlobs:
     """The folder of a running job's run in the container of results."""
 
     def __init__(self, workspace: Workspace, job: Job) -> None:
-        self._jobs, self._job = workspace.jobs, job
+        self._jobs, self._job, self._now = workspace.jobs, job, workspace.manager.now
         self.store: Datastore = workspace.storage.datastores.results
         self._client: ContainerClient = workspace.storage.container(self.store)
         self._folder = run_folder(job.run)
@@ -93,8 +93,8 @@ class RunBlobs:
 
     def remove(self, prefix: str, older_than: float = 0.0) -> None:
         for blob in self._client.list_blobs(name_starts_with=self._address(prefix)):
-            age = time.time() - blob.last_modified.timestamp()
-            # This machine's clock may be behind that of storage.
+            age = (self._now() - blob.last_modified).total_seconds()
+            # Clocks of Azure may differ, and a file may have been written just now.
             if not older_than or age >= older_than:
                 with suppress(ResourceNotFoundError):
                     self._client.delete_blob(blob.name)

@@ -1,5 +1,7 @@
 """The request body of a first attempt is built from its spec, a further one's from the previous."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +63,7 @@ def job(**changes):
 
 def test_the_next_attempt_of_a_run_with_a_budget_gets_what_is_left_of_it():
     before = Budget(50, "USD", 5.0, nodes=4, margin_seconds=300)
-    limits = before.limits(7 * 86_400)
+    limits = before.limits()
     first = job(
         command=with_max_seconds("python -m trainer train", limits.max_seconds),
         limits={"jobLimitsType": "Command", "timeout": iso_duration(limits.timeout_seconds)},
@@ -75,6 +77,40 @@ def test_the_next_attempt_of_a_run_with_a_budget_gets_what_is_left_of_it():
     assert body["tags"]["spent_before"] == "20.000000 USD"
     second = read_job({"name": "night-r2", "properties": {**BODY, **body}})
     assert Budget.of(second.tags, second.nodes) == left
+
+
+def budgeted(budget, **changes):
+    """A job that is limited to a budget."""
+    limits = budget.limits()
+    return job(
+        command=with_max_seconds("python -m trainer train", limits.max_seconds),
+        limits={"jobLimitsType": "Command", "timeout": iso_duration(limits.timeout_seconds)},
+        tags={**BODY["tags"], **budget.tags},
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "timeout", "seconds"), [(7 * 86_400, "PT3H", 10_500), (7200, "PT2H", 6900)]
+)
+def test_an_attempt_on_fewer_nodes_has_the_time_that_the_budget_pays_for(asked, timeout, seconds):
+    before = Budget(100, "USD", 2.0, nodes=4, at_most=20.0, longest_seconds=asked)
+    first = budgeted(before)
+    assert first.timeout_seconds == 4500
+    left = replace(Budget.of(first.tags, 4).after(1800), nodes=1)
+    body = next_body(first, RunAttempt("night", 2), left)
+    # 60 USD pay for one node for three hours; the first attempt had less than was asked for.
+    assert body["limits"]["timeout"] == timeout
+    assert body["command"].endswith(f"--max-seconds {seconds}")
+    assert body["tags"]["longest_seconds"] == str(asked)
+
+
+def test_an_attempt_without_the_tag_of_its_own_timeout_still_saves_before_it_is_ended():
+    first = budgeted(Budget(100, "USD", 20.0, nodes=4))
+    left = replace(Budget.of(first.tags, 4).after(1800), nodes=1)
+    body = next_body(first, RunAttempt("night", 2), left)
+    assert body["limits"]["timeout"] == "PT1H15M"
+    assert body["command"].endswith("--max-seconds 4200")
 
 
 def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():

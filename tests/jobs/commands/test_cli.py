@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from common.errors import ConfigError
 from infra.outputs import to_dict
 from jobs import cli, gone
-from jobs.cli import COMMANDS, GROUPS, main
+from jobs.cli import COMMANDS, GROUPS, main, read_options
 from jobs.console import PLATFORM, next_command
 from jobs.errors import PulumiMissingError, SignInError
 from tests import ROOT
@@ -168,6 +169,19 @@ def test_an_option_without_its_value_is_told_with_all_other_problems(capsys):
     assert "--stack: needs a value" in text
     assert "--node: unknown option" in text
     assert "--runs: 'x' is not a whole number" in text
+
+
+@pytest.mark.parametrize("option", ["--stack", "--outputs"])
+def test_no_command_takes_an_empty_choice_of_the_platform_for_the_usual_one(option, capsys):
+    for name in COMMANDS:
+        with pytest.raises(ConfigError) as refused:
+            read_options(name, [option, ""])
+        assert any(
+            text.startswith(f"{option}: '' must be a name, or omitted")
+            for text in refused.value.problems
+        )
+    assert main(["up", option, "", "--yes", "True"]) == 2
+    assert f"{option}: '' must be a name" in capsys.readouterr().err
 
 
 def test_a_preparation_refuses_the_options_that_it_would_ignore(capsys):

@@ -58,10 +58,9 @@ def test_idle_nodes_are_told_with_their_cost_and_the_clusters_own_errors():
 
 
 def test_a_job_whose_outputs_are_uploaded_is_told_with_what_it_costs():
-    (text,) = [
-        line for line in _run_lines([Run("a", (job("a-r1", "Finalizing"),))], {"a-r1": UNKNOWN})
-        if line.startswith("a: ")
-    ]  # fmt: skip
+    runs = [Run("a", (job("a-r1", "Finalizing"),))]
+    lines = _run_lines(runs, {"a-r1": UNKNOWN}, NOW)
+    (text,) = [line for line in lines if line.startswith("a: ")]
     assert "1 node of  is billed" in text
     assert "cancel a` ends it and keeps" in text
 

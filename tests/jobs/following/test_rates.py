@@ -107,7 +107,7 @@ def test_a_run_costs_at_most_its_budget_whatever_the_price_does(path, watched):
     budget = market.rates.priced(Budget(LIMIT, "USD", START, nodes=2, at_most=MOST), GPU)
     while not budget.used_up:
         attempts += 1
-        begun, limit = market.hours, budget.limits(1e6).timeout_seconds
+        begun, limit = market.hours, budget.limits().timeout_seconds
         while (market.hours - begun) * 3600 < limit:
             part = min(step, limit / 3600 - (market.hours - begun)) + 1e-9
             # The price that begins at a look lasts until the next one.

@@ -326,6 +326,26 @@ def test_a_budget_that_the_price_of_spot_has_left_over_pays_for_further_attempts
     assert isinstance(decide([OUT_OF_TIME], OPTIONS, None, SPOT), Stop)
 
 
+@pytest.mark.parametrize(("days", "cluster"), [(7, LENT), (21, OWN)])
+def test_an_attempt_that_was_saved_before_azures_limit_is_followed_by_another(days, cluster):
+    longest = days * DAY
+    saved = replace(OUT_OF_TIME, seconds=longest - 300, timeout_seconds=longest)
+    decision = decide([saved] * 9, OPTIONS, cluster, replace(BUDGET, longest_seconds=longest))
+    assert (decision.number, decision.delay) == (10, 0.0)
+    assert f"saved before Azure ends it after {days} days" in decision.reason
+
+
+def test_an_attempt_that_was_saved_before_its_own_timeout_is_the_last_one():
+    saved = replace(OUT_OF_TIME, seconds=3300, timeout_seconds=3600)
+    stop = decide([saved], OPTIONS, LENT, replace(SPOT, longest_seconds=3600))
+    assert (stop.exit_code, stop.show_log) == (8, False)
+    assert "stopped before its --timeout-hours; its state is saved" in stop.reason
+    used_up = replace(USED_UP, longest_seconds=3600)
+    assert decide([saved], OPTIONS, LENT, used_up).exit_code == BUDGET_USED
+    # Its budget was shorter than its timeout.
+    assert isinstance(decide([saved], OPTIONS, LENT, replace(SPOT, longest_seconds=DAY)), Resubmit)
+
+
 MOVED = AttemptResult("Canceled", exit_code=143, moved="gpu:4 did not come within 15 min")
 
 

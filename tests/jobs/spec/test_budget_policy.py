@@ -22,31 +22,39 @@ budgets = st.builds(
     spent=st.floats(0, 1e4),
     margin_seconds=st.integers(1, 3600).map(float),
     at_most=st.none() | st.floats(0.01, 100),
+    longest_seconds=st.none() | st.integers(3600, 10**6),
 )
 
 
 def test_a_budget_is_time_that_its_nodes_may_run():
-    limits = Budget(50, "USD", price=5.0, nodes=2).limits(7 * 86_400)
+    limits = Budget(50, "USD", price=5.0, nodes=2).limits()
     # 10 USD an hour, of which 5 minutes are kept for starting and saving.
     assert (limits.timeout_seconds, limits.max_seconds) == (5 * 3600, 5 * 3600 - 300)
 
 
-def test_a_shorter_timeout_stays():
-    assert Budget(50, "USD", 5.0, 2).limits(3600).timeout_seconds == 3600
+def test_a_shorter_timeout_stays_and_the_trainer_saves_before_it():
+    limits = Budget(50, "USD", 5.0, 2, longest_seconds=3600).limits()
+    assert (limits.timeout_seconds, limits.max_seconds) == (3600, 3300)
 
 
-@given(budgets, st.floats(3600, 1e6))
-def test_no_attempt_may_cost_more_than_is_left(budget, longest):
+def test_a_timeout_too_short_for_the_margin_is_refused():
+    with pytest.raises(SpecError, match=r"--timeout-hours: 0\.125, but .* pass more than 0\.167"):
+        Budget(50, "USD", 5.0, 2, longest_seconds=450).limits()
+
+
+@given(budgets)
+def test_no_attempt_may_cost_more_than_is_left(budget):
+    longest = budget.longest_seconds or 1e9
     try:
-        limits = budget.limits(longest)
+        limits = budget.limits()
     except SpecError:
-        assert budget.used_up
+        assert budget.used_up or longest < 2 * budget.margin_seconds
         return
     highest = max(budget.price, budget.at_most or 0)
     cost = limits.timeout_seconds / 3600 * highest * budget.nodes
     assert budget.spent + cost <= budget.limit * (1 + 1e-9)
     assert limits.max_seconds > 0
-    assert limits.max_seconds <= budget.seconds - budget.margin_seconds
+    assert limits.max_seconds == limits.timeout_seconds - int(budget.margin_seconds)
     # After it has run to its end, nothing useful is left.
     if limits.timeout_seconds < longest - 1 and budget.price == highest:
         assert budget.after(limits.timeout_seconds).used_up
@@ -59,6 +67,7 @@ def test_the_tags_of_a_job_tell_every_supervisor_the_same(budget):
     assert read.spent == pytest.approx(budget.spent, abs=1e-6)
     assert read.price == pytest.approx(budget.price)
     assert read.highest == pytest.approx(budget.highest)
+    assert read.longest_seconds == budget.longest_seconds
     assert read.tags == Budget.of(read.tags, budget.nodes).tags
 
 
@@ -92,14 +101,20 @@ def test_a_training_within_a_budget_stops_by_itself_before_its_job_is_ended():
     spec = limited(before, Budget(100, "USD", 5.0, nodes=4))
     assert spec.command == f"{before.command} --max-seconds 17700"
     assert spec.timeout_seconds == 5 * 3600
+    assert spec.tags["longest_seconds"] == str(before.timeout_seconds)
     assert spec.tags.items() >= {"budget": "100 USD", "node_price": "5 USD"}.items()
     assert "100.00 USD: pays for 4 nodes at 5.00 USD an hour each for 5 h 0 min" in spec.notes[-1]
+
+
+def test_a_budget_longer_than_the_timeout_says_when_the_trainer_stops():
+    spec = limited(replace(training(4, platform()), timeout_seconds=3600), Budget(100, "USD", 5, 4))
+    assert "saves its state and stops 5 min 0 s before its timeout of 60 min 0 s" in spec.notes[-1]
 
 
 def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
     spot, dedicated = (Price(amount, "USD", "hour", None) for amount in (2.0, 20.0))
     budget = Budget(50, "USD", 9.0, nodes=1).priced(spot, dedicated)
-    assert budget.limits(7 * 86_400).timeout_seconds == 2.5 * 3600
+    assert budget.limits().timeout_seconds == 2.5 * 3600
     # It is spent at the highest price that was seen, or that is possible if none was.
     assert budget.after(3600, spot).spent == 2
     assert budget.after(3600, replace(spot, amount=3.0)).spent == 3

@@ -54,7 +54,7 @@ def test_a_run_that_is_submitted_again_gets_what_is_left(live, outputs):
     first, second = connect(outputs).jobs.attempts("rationed")
     left = Budget.of(second.tags, second.nodes)
     assert 0 < left.spent < 0.01
-    assert left.limits(first.timeout_seconds).timeout_seconds == second.timeout_seconds
+    assert left.limits().timeout_seconds == second.timeout_seconds
     assert second.timeout_seconds < first.timeout_seconds == 22_500
     seconds = int(re.search(r"--max-seconds (\d+);", second.body["command"])[1])
     assert second.timeout_seconds - 301 <= seconds <= second.timeout_seconds - 300

@@ -2,20 +2,24 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from jobs.azure.workspace import connect
 from jobs.cli import main
+from jobs.exit_status import BUDGET_USED
 from jobs.extras.elastic.choices import NUMBER, TAG, Choices, Offer
-from jobs.extras.elastic.placement import about_run
+from jobs.extras.elastic.placement import PINNED, about_run
 from jobs.extras.elastic.placement_policy import MoveRules, NodeChoice
 from jobs.following import supervisor
 from jobs.following.supervision_policy import mark
 from jobs.leaf import MOVED, PLACED
 from jobs.options import ResubmitOptions
+from jobs.spec.budget_policy import Budget
 from tests.jobs.support.following import AGAIN, QUICK
+from tests.jobs.support.live import declare
 from tests.jobs.support.tiny import TRAINED, begin, meanwhile, running, status, wait_for
 
 pytestmark = pytest.mark.usefixtures("outputs")
@@ -120,6 +124,113 @@ def test_passes_move_a_run_that_nobody_follows_and_keep_what_a_user_has_pinned(
     assert "elsewhere" not in capsys.readouterr().out.splitlines()[-1]
     assert status(live, second) == "Running"
     assert main(["cancel", "pin"]) == 0
+
+
+STOPS = 'if [ ! -e "${{outputs.run}}/n" ] && touch "${{outputs.run}}/n"; then exit 143; fi'
+
+
+@pytest.fixture
+def elsewhere(live, tmp_path, monkeypatch):
+    """Add a cluster to the platform."""
+
+    def add(key, size, priority):
+        name = f"{key}-{priority[:3]}-{len(size)}".lower()
+        cluster = replace(live.outputs.clusters["gpu"], name=name, size=size, priority=priority)
+        more = replace(live.outputs, clusters={**live.outputs.clusters, key: cluster})
+        assert declare(live.azure, tmp_path, more).outputs == more
+        monkeypatch.setenv("JOBS_OUTPUTS", str(tmp_path / f"{more.workspace}.json"))
+        return cluster
+
+    return add
+
+
+def stopped(live, run, to, limit=10):
+    """Submit a run on a node of Spot whose next attempt is pinned to a node of another cluster."""
+    cluster = live.outputs.clusters["gpu"]
+    places = (("gpu", cluster.name, 1), ("other", to.name, 1), ("other", to.name, 4))
+    offers = [Offer(key, NodeChoice(name, nodes), 1, 8) for key, name, nodes in places]
+    budget = Budget(limit, "USD", 0.4, nodes=1, at_most=2.0, longest_seconds=7 * 86_400)
+    options = ResubmitOptions(backoff_seconds=0.0, max_node_price=1.0)
+    placed = {TAG: Choices(MoveRules(1, 1), tuple(offers)).tag, PINNED: "1"}
+    command = f": --batch-size 8 --max-seconds 60; {STOPS}; {TRAINED}"
+    known = {**budget.tags, **placed, **mark(options)}
+    job = begin(live, run, command, cluster=cluster, timeout="PT1H", tags=known)
+    wait_for(lambda: status(live, job) == "Failed")
+    return job
+
+
+def limit_and_prices(outputs, run):
+    job = connect(outputs).jobs.attempts(run)[1]
+    budget = Budget.of(job.tags, job.nodes)
+    return job.timeout_seconds / 3600, budget.price, budget.at_most
+
+
+FOLLOW = [*QUICK, *AGAIN, "--resubmit.max-node-price", "1"]
+
+
+@pytest.fixture
+def while_waiting(live, monkeypatch):
+    """Return a function that takes steps while a supervisor waits for a lower price."""
+    real = supervisor.wait_until
+
+    def take(*steps):
+        def wait(look, seconds, poll):
+            if seconds != supervisor.PRICE_SECONDS:
+                return real(look, seconds, poll)
+            for step in steps:
+                step()
+            return False
+
+        monkeypatch.setattr(supervisor, "wait_until", wait)
+
+    yield take
+    live.azure.admin.spot_price(0.01)
+
+
+# A node has 96 cores, which cost at most 4.80 USD.
+@pytest.mark.parametrize(
+    ("priority", "prices"), [("LowPriority", (0.96, 4.8)), ("Dedicated", (4.8, None))]
+)
+def test_a_run_that_moves_is_limited_by_the_prices_of_the_cluster_it_moves_to(
+    live, outputs, elsewhere, while_waiting, capsys, priority, prices
+):
+    spot = priority == "LowPriority"
+    run = f"priced-{priority}".lower()
+    stopped(live, run, elsewhere("other", "Standard_ND96amsr_A100_v4", priority))
+    live.azure.admin.spot_price(0.02)
+    while_waiting(lambda: live.azure.admin.spot_price(0.01))
+    assert main(["follow", run, *FOLLOW]) == 0
+    hours, *known = limit_and_prices(outputs, run)
+    assert tuple(known) == pytest.approx(prices)
+    assert 2 < hours <= 10 / 4.8
+    said = capsys.readouterr().out
+    dear = "waits, as a Spot node of Standard_ND96amsr_A100_v4 costs 1.92 USD"
+    assert said.count(dear) == spot
+    assert "the price of Spot Standard_ND96amsr_A100_v4 has risen" not in said
+
+
+def test_a_run_with_a_budget_waits_for_the_price_of_the_cluster_it_moves_to(
+    live, outputs, elsewhere, capsys
+):
+    to = elsewhere("other", "Standard_D1", "Dedicated")
+    stopped(live, "priceless", to)
+    assert main(["supervise", "--once"]) == 0
+    said = capsys.readouterr().out
+    assert f"waits, as Azure states no price of a node of {to.name}, which its budget needs" in said
+    assert len(connect(outputs).jobs.attempts("priceless")) == 1
+
+
+def test_a_run_whose_place_has_changed_during_the_wait_for_a_price_needs_budget_for_that(
+    live, outputs, elsewhere, while_waiting, capsys
+):
+    job = stopped(live, "dear", elsewhere("other", "Standard_ND96amsr_A100_v4", "LowPriority"), 2.5)
+    live.azure.admin.spot_price(0.02)
+    pinned = {**tags(live, job), PINNED: "2"}
+    while_waiting(lambda: live.azure.resources.update(job, {"tags": pinned}))
+    assert main(["follow", "dear", *FOLLOW]) == BUDGET_USED
+    # 4 nodes for 10 minutes.
+    assert "a --budget above 3.20 USD resumes" in capsys.readouterr().out
+    assert len(connect(outputs).jobs.attempts("dear")) == 1
 
 
 def test_a_run_without_choices_has_no_place(live, capsys):

@@ -85,6 +85,11 @@ def test_a_choice_that_cannot_be_is_refused(key):
         explained(key, forecaster())
 
 
+def test_more_nodes_than_azure_allows_are_not_explained():
+    with pytest.raises(ConfigError, match=r"--explain: 101 nodes, but .* at most 100"):
+        explained("ND40rs_v2:101", forecaster())
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -92,6 +97,7 @@ def test_a_choice_that_cannot_be_is_refused(key):
         ({"deadline": "2h", "budget": 5.0}, "pass one of them"),
         ({"deadline": "soon"}, "must be a time"),
         ({"nodes": (0, 1)}, "must be 1 or more"),
+        ({"nodes": (1, 200)}, "--nodes: 200 nodes, but a run can have at most 100: Azure"),
         ({"images": 100}, "pass all of them, or --data"),
         ({"data": "x", "images": 1, "gigabytes": 1.0, "pixels": 1.0}, "its manifest has"),
         ({"run": "a"}, "name the stack of the run"),
