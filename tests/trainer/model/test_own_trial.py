@@ -26,7 +26,7 @@ def build(name, task="classification", *, trial=True):
     "name",
     [
         *("tanh_with_bias", "tanh_not_fused", "decides_in_the_graph", "noises", "recurrent"),
-        *("augmented", "frozen_twice", "functional_arithmetic", "layered_arithmetic"),
+        *("augmented", "frozen_twice", "functional_arithmetic", "layered_arithmetic", "gated"),
     ],
 )
 def test_a_good_network_keeps_its_initial_values_in_its_trial(name):
@@ -83,8 +83,11 @@ def assert_kept_in_trial(name, task="classification"):
             "counted",
             "an evaluation changes the variable counted/calls, so that a run that is",
         ),
-        ("paired", ": InvalidArgumentError: "),
-        ("probabilities", "probabilities that add up to 1; leave out the softmax"),
+        ("paired", ": cannot be trained: "),
+        ("probabilities", "are those of a softmax, which add up to 1; leave it out"),
+        ("own_softmax", "probabilities that add up to 1; leave out the softmax"),
+        ("sigmoid", "are those of a sigmoid, which lie between 0 and 1; leave it out"),
+        ("bounded", "are those of a tanh, which lie between -1 and 1, and so no probability"),
         ("decides", "AutoGraph is off): use tf.where, tf.cond or tf.while_loop, or decorate"),
     ],
 )
@@ -95,6 +98,11 @@ def test_a_network_that_a_resumed_run_would_not_repeat_is_refused(name, said):
     assert problem.startswith(f"--model.builder: {NETWORKS}:{name}: ")
     assert said in problem
     assert len(problem) < 900
+
+
+def test_a_softmax_over_another_axis_of_pixels_is_refused():
+    with pytest.raises(ConfigError, match="the outputs are those of a softmax"):
+        build("softmax_of_columns", "segmentation")
 
 
 def test_a_network_that_only_its_compiled_evaluation_cannot_compute_is_refused():
