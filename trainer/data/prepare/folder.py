@@ -5,9 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import ConfigError
+from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
-from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder, is_hidden, listed
+from trainer.data.prepare.input_files import (
+    ImageFile,
+    Inputs,
+    in_folder,
+    is_hidden,
+    listed,
+)
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
@@ -70,11 +77,11 @@ def folder_inputs(root: Path) -> Inputs:
     return Inputs(classes, files, notes=tuple(notes), above=1)
 
 
-def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
+def _splits(root: Path) -> tuple[dict[str, Path], list[Note]]:
     """Return the folder of each split, and notes on them; one folder of the split "" if the images
     are not divided.
     """
-    above, notes = _folders(root), list[str]()
+    above, notes = _folders(root), list[Note]()
     train, validation = split_folders(above)
     if train and above == [train]:
         return {"": root / train}, notes
@@ -89,7 +96,7 @@ def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
     left = [_shown(name) for name in above if name not in used]
     if left:
         beside = [f"{folder.name}/" for folder in splits.values()]
-        notes.append(f"ignored next to {' and '.join(beside)}: {', '.join(left)}")
+        notes.append((f"ignored next to {' and '.join(beside)}: ", ", ".join(left)))
     return splits, notes
 
 

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from trainer.data.intake.names import Note
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
@@ -111,7 +112,7 @@ class Inputs:
     """Function that lists the files, in any order; always the same files until one is changed."""
     synsets: tuple[str, ...] = ()
     """WordNet identifier of each class; empty if there are none."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """Notes for the user, printed before anything is written."""
     targets: TargetFiles | None = None
     """Files next to the images, from which their labels follow; None if images have classes."""

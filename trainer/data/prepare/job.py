@@ -116,9 +116,8 @@ def prepare(
         usable = sum(size.files for size in sizes.values())
         rejections = Rejections(listing.rejected(), usable, options, command)
         _check_splits(inputs, sizes, rejections)
-        # A note may name folders of the input.
-        for note in () if intake.naming.changes else inputs.notes:
-            print(note, flush=True)
+        for note in inputs.notes:
+            print(intake.naming.note(note), flush=True)
         if group is None:
             _warn_of_leaks(listing, inputs)
         identity = hash_inputs(listing, inputs, options, rules, held_out)

@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from common.fields import to_flags
 from common.program import installed
-from common.text import listing, plural
-from trainer.data.intake.names import without_details
+from common.text import listing, plural, without_details
 from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError

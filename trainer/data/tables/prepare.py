@@ -9,6 +9,7 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import (
@@ -43,6 +44,7 @@ _GROUPS: Final = (
     *("group", "group_id", "patienten_id", "patientennummer", "gruppe", "proband"),
 )
 _SPLITS: Final = ("split", "subset", "partition", "dataset_split")
+_USUAL: Final = {*_FILES, *_CLASSES, *_GROUPS, *_SPLITS}
 _MARKS: Final = frozenset(("0", "1", "0.0", "1.0", "-1", "-1.0", ""))
 _NONE: Final = "none"
 _LOOKED_AT: Final = 500
@@ -58,10 +60,22 @@ class _Columns:
     group: str
     split: str
 
-    def __str__(self) -> str:
+    def note(self, path: Path) -> Note:
+        """Return what the user should know of them. The names that are not usual are details: a
+        table may lack its first line.
+        """
         kinds = {"files": self.file, "classes": self.label, "groups": self.group,
                  "splits": self.split}  # fmt: skip
-        return ", ".join(f"{kind} in column {name!r}" for kind, name in kinds.items() if name)
+        parts, comma = ["", str(path), ": "], ""
+        for kind, name in kinds.items():
+            if name:
+                parts[-1] += f"{comma}{kind} in column "
+                comma = ", "
+                if name.lower() in _USUAL:
+                    parts[-1] += repr(name)
+                else:
+                    parts += [repr(name), ""]
+        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -151,9 +165,9 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         path not in lines and not file.fault and may_be_image(path) for path, file in files.items()
     )
     unused = sum(count for word, count in words.items() if word not in splits)
-    notes = [
+    notes: list[Note] = [
         *([table.form] if table.form else []),
-        f"{table.path}: {columns}",
+        columns.note(table.path),
         *([f"left out, because no row names them: {plural(unnamed, 'file')}"] if unnamed else []),
         *([f"left out, because they are of no split: {plural(unused, 'row')}"] if unused else []),
     ]

@@ -73,13 +73,13 @@ class Table:
     """Rows before those of the table: the names of the columns, and what Excel puts above them."""
 
     @property
-    def form(self) -> str:
-        """How the table is written, in words; empty if that is UTF-8 with commas."""
+    def form(self) -> tuple[str, ...]:
+        """How the table is written, as a `Note`; empty if that is UTF-8 with commas."""
         usual = self.separator == "," and self.encoding.startswith("utf-8")
         encoding = _NAMES.get(self.encoding, self.encoding.upper())
         mark = _SEPARATORS.get(self.separator, repr(self.separator))
         words = f"columns separated by {mark}, {encoding}"
-        return "" if usual else f"{self.path}: {words}"
+        return () if usual else ("", str(self.path), f": {words}")
 
     def rows(self) -> Iterator[Row]:
         """Read the rows, those without any value left out.

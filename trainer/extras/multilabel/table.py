@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.splits import split_of
 from trainer.data.tables import reader as tables
@@ -44,7 +45,7 @@ class Table:
     """Names of the classes in the order of labels."""
     rows: Mapping[str, Row]
     """Rows by the names of their files, on disk."""
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     """Notes for the user."""
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common.text import without_details
 from trainer.cli import main
-from trainer.data.intake.names import KEY_VARIABLE, without_details
+from trainer.data.intake.names import KEY_VARIABLE
 from trainer.data.pixels.treatment import RejectedError, damage
 from trainer.extras.detection.boxes import UnfitBoxError, with_advice
 
@@ -102,6 +103,75 @@ def test_no_output_has_a_name_or_content_of_the_labels(tmp_path, monkeypatch, ca
     plain = ["--output", "plain", "--max-rejected", "90%", "--processes", "1"]
     assert main(["prepare", *command, *plain]) == 0
     assert found_in((tmp_path / "plain/rejected.csv").read_bytes())
+
+
+def crowd(root):
+    command = coco(root)
+    file = root / "instances_Kreuzberg.json"
+    content = json.loads(file.read_text())
+    content["images"] = content["images"][:5]
+    content["annotations"] = content["annotations"][:5]
+    content["annotations"][0]["iscrowd"] = 1
+    file.write_text(json.dumps(content))
+    return command
+
+
+def misplaced(root):
+    for number in range(4):
+        save(root / f"PatientMeier{number}.jpg", number)
+        folder = root / ("Zeugnis" if number > 1 else "")
+        folder.mkdir(exist_ok=True)
+        (folder / f"PatientMeier{number}.txt").write_text("0 .5 .5 .2 .2")
+    (root / "classes.txt").write_text("x\n")
+    return ["detection", "--input", str(root)]
+
+
+def columns(root):
+    for number in range(6):
+        save(root / f"PatientMeier{number}.jpg", number)
+    table = root.parent / "Kreuzberg.csv"
+    rows = (f"PatientMeier{number}.jpg;{'ab'[number % 2]};{number}\n" for number in range(5))
+    table.write_text("Zeugnis;label;patient\n" + "".join(rows))
+    return ["table", "--input", str(root), "--table", str(table)]
+
+
+def absent_class(root):
+    command = masks(root)
+    (root / "masks/Kreuzberg.png").write_bytes(b"")
+    return [*command, "third"]
+
+
+def further_folder(root):
+    for number in range(8):
+        part = "train" if number < 4 else "validation"
+        save(root / part / "ab"[number % 2] / f"{number}.jpg", number)
+    (root / "Zeugnis").mkdir()
+    return ["folder", "--input", str(root)]
+
+
+NOTES = {
+    crowd: ["1 crowd region, in which", "1 class without any box: y", "name them: 3 images"],
+    misplaced: ["2 images without a file of labels", "2 text files not read, such as …: an image"],
+    columns: [
+        "…: columns separated by semicolons",
+        "…: files in column …, classes in column 'label', groups in column 'patient'",
+        "left out, because no row names them: 1 file",
+    ],
+    absent_class: ["1 class without any pixel in a mask: third", "has their name: 1 mask"],
+    further_folder: ["ignored next to train/ and validation/: …"],
+}
+
+
+@pytest.mark.parametrize("form", NOTES, ids=lambda form: form.__name__)
+def test_notes_are_printed_without_names_and_contents(tmp_path, monkeypatch, capfd, form):
+    root = tmp_path / "in"
+    root.mkdir()
+    monkeypatch.chdir(tmp_path)
+    command = ["prepare", *form(root), "--max-rejected", "90%", "--processes", "1"]
+    assert main([*command, "--output", "out", "--names", "numbered"]) == 0
+    captured = capfd.readouterr()
+    assert found_in((captured.out + captured.err).encode()) == []
+    assert [note for note in NOTES[form] if note not in captured.out] == []
 
 
 def test_a_message_keeps_its_details_apart():

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from common.errors import ConfigError
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
@@ -111,7 +112,8 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
             yield from _listed(path, number, splits[path], labels, folder)
 
     left = ", ".join(path.name for path in paths if path not in splits)
-    notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
+    unread: Note = ("not read, because there are held-out images in another file: ", left)
+    notes = [unread] * bool(left)
     notes += _notes(labels, titles, folder.database)
     classes = tuple(titles[number] for number in labels)
     return Annotations(classes, images, _boxes, notes=tuple(notes))

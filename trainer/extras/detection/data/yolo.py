@@ -15,6 +15,7 @@ import yaml
 
 from common.image_files import SUFFIXES
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.input_files import ImageFile, StoredFile
 from trainer.data.prepare.splits import used_splits
@@ -148,7 +149,7 @@ def read(folder: Folder, classes: tuple[str, ...]) -> Annotations:
     return Annotations(names, images, partial(_boxes, folder.root), relative=True, notes=(*notes,))
 
 
-def _notes(folder: Folder, bare: int) -> Iterator[str]:
+def _notes(folder: Folder, bare: int) -> Iterator[Note]:
     if bare:
         yield f"{plural(bare, 'image')} without a file of labels: taken as without objects"
     query = "SELECT path FROM file WHERE NOT image AND NOT used"
@@ -156,8 +157,9 @@ def _notes(folder: Folder, bare: int) -> Iterator[str]:
     unread = [path for (path,) in rows if path.endswith(b".txt") and _of_image(folder, path)]
     if unread:
         yield (
-            f"warning: {plural(len(unread), 'text file')} not read, such as"
-            f" {os.fsdecode(min(unread))}: an image has the same name, but in another folder"
+            f"warning: {plural(len(unread), 'text file')} not read, such as ",
+            os.fsdecode(min(unread)),
+            ": an image has the same name, but in another folder",
         )
 
 
