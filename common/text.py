@@ -44,6 +44,6 @@ def without_details(parts: Sequence[str]) -> str:
     something; one in brackets leaves no trace.
     """
     return "".join(
-        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
+        part if number % 2 == 0 else "" if not part or part.startswith(" (") else "…"
         for number, part in enumerate(parts)
     )

@@ -19,12 +19,18 @@ from typing import Final, Literal, TypeAlias
 
 from common.errors import UserError
 from common.text import without_details
+from trainer.errors import DataError
 
 KEY_VARIABLE: Final = "TRAINER_NAME_KEY"
 """Environment variable with the key of hashed names."""
 LEAST_KEY_BYTES: Final = 16
 _DIGITS: Final = 32
 """Hexadecimal digits of a hashed name, 128 bits: of a billion files, each has a name of its own."""
+
+_UNTOLD: Final = (
+    "the input cannot be used; the reason may quote a name or a content of a file, so it is printed"
+    " with --names kept alone: give that and another --output to see it"
+)
 
 NamesMode: TypeAlias = Literal["kept", "hashed", "numbered"]
 Note: TypeAlias = str | tuple[str, ...]
@@ -70,6 +76,16 @@ class Naming:
         parts |= {part.lower() for part in re.split(r"[/\\]+", name) if part}
         words = re.sub(r" ?\([^()]*\)?", "", sentence or reason).split(" ")
         return " ".join("…" if any(p in word.lower() for p in parts) else word for word in words)
+
+
+def without_names(error: DataError | OSError) -> DataError | OSError:
+    """Return an error of a preparation as it is printed if names are changed: without names and
+    contents of files.
+    """
+    if isinstance(error, DataError):
+        return DataError(error.sentence or _UNTOLD)
+    # The same class, as a pipe that is closed has a status of its own.
+    return type(error)(error.errno, error.strerror) if error.strerror else DataError(_UNTOLD)
 
 
 def make_naming(

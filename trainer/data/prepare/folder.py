@@ -55,9 +55,11 @@ def folder_inputs(root: Path) -> Inputs:
     splits, notes = _splits(root)
     classes = tuple(sorted({name for folder in splits.values() for name in _folders(folder)}))
     if not classes:
-        raise DataError(
-            f"{root}: has no folders; put the images of each class into a folder of its own, such"
-            f" as {root / 'cat' / '1.jpg'}"
+        raise DataError.of(
+            "",
+            str(root),
+            ": has no folders; put the images of each class into a folder of its own, such as ",
+            str(root / "cat" / "1.jpg"),
         )
     labels = {name: label for label, name in enumerate(classes)}
 

@@ -95,7 +95,9 @@ def _column(path: Path, column: str) -> ByName[str]:
     table.column(column, (), "--column")
     names = table.column("name" if "name" in table.columns else None, _NAMES, "")
     if not names:
-        raise DataError(f"{path}: has no column 'name' with the names of records; {table.listed}")
+        raise table.error(
+            "has no column 'name' with the names of records; its columns are ", table.names
+        )
     values: dict[str, str] = {}
     for row in table.rows():
         if row.fault:

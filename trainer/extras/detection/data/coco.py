@@ -280,10 +280,13 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
             continue
         stored = os.fsencode(file.path)
         if database.execute(used, (number + 1, stored)).rowcount != 1:
-            raise DataError(
-                f"{file.path}: has annotations twice, the second time in {path}; an image must have"
-                " one entry in one file: leave the other out, or name the right files with"
-                " --annotations"
+            raise DataError.of(
+                "",
+                file.path,
+                ": has annotations twice, the second time in ",
+                str(path),
+                "; an image must have one entry in one file: leave the other out, or name the right"
+                " files with --annotations",
             )
         # Where a single file describes all splits, the folders tell them.
         of_image = split or named_split(file.path.rpartition("/")[0])

@@ -180,9 +180,12 @@ def _labels(folder: Folder, path: str) -> StoredFile | None:
     """
     files = [file for place in _places(path) if (file := folder.at(place))]
     if len(files) > 1:
-        raise DataError(
-            f"{path}: has two files of labels, {files[0].path} and {files[1].path}; remove the"
-            " wrong one"
+        raise DataError.of(
+            "",
+            path,
+            ": has two files of labels, ",
+            f"{files[0].path} and {files[1].path}",
+            "; remove the wrong one",
         )
     return files[0] if files else None
 
