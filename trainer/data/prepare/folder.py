@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import ConfigError
+from common.image_files import is_hidden
 from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
@@ -12,7 +13,6 @@ from trainer.data.prepare.input_files import (
     ImageFile,
     Inputs,
     in_folder,
-    is_hidden,
     listed,
 )
 from trainer.data.prepare.job import prepare

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from common.image_files import is_hidden
 from trainer.data.intake.names import Naming, Note
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
@@ -33,10 +34,6 @@ _COMPRESSED = {
     b"PK\x03\x04": ("zip", "unzip"),
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
-
-_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin")
-"""Names in lower case that file managers and archives leave behind, besides those that begin with a
-dot."""
 
 _AGAIN = "download it again, or let the download continue"
 
@@ -226,11 +223,6 @@ def _scanned(folder: Path) -> Iterator["os.DirEntry[str]"]:
             str(folder),
             f": cannot be listed ({error.strerror}); run the same command again to continue",
         ) from error
-
-
-def is_hidden(name: str) -> bool:
-    """Return whether a name is of a hidden file, or of one that file managers leave behind."""
-    return name.startswith(".") or name.lower() in _HIDDEN
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
