@@ -142,7 +142,13 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
             logits = attempt(name, "cannot be evaluated", lambda: evaluation(images))
             problem = _evaluation_problem(model, before) or _logits_problem(logits)
             attempt(name, failed, lambda: _compiled(step, size)(images))
+            problem = problem or _whole_numbers_problem(model, before)
     return problem
+
+
+def is_whole(variable: tf.Variable) -> bool:
+    """Return whether the values of a variable are whole numbers, or true or false."""
+    return bool(variable.dtype.is_integer or variable.dtype.is_bool)
 
 
 class _TrainingStep:
@@ -214,6 +220,17 @@ def _evaluation_problem(model: keras.Model, before: list[Any]) -> str | None:
                 f"an evaluation changes the variable {stored_name(variable)}, so that a run that is"
                 " resumed, or evaluated at other times, would differ; change it only with"
                 " training=True"
+            )
+    return None
+
+
+def _whole_numbers_problem(model: keras.Model, before: list[Any]) -> str | None:
+    for variable, value in zip(model.variables, before, strict=True):
+        if is_whole(variable) and not np.array_equal(variable.numpy(), value):
+            return (
+                f"a training step changes the variable {stored_name(variable)}, which is"
+                f" {variable.dtype.name}, so ranks would not agree on it: they exchange the mean of"
+                " their values; make it float32, or do not change it"
             )
     return None
 

@@ -315,6 +315,28 @@ def gated(image_size: int, outputs: int) -> keras.Model:
     return _ended(layers.Lambda(lambda x: 30.0 * tf.tanh(x / 30.0)), image_size, outputs)
 
 
+def normalised(image_size: int, outputs: int) -> keras.Model:
+    """With a layer of Keras that has a whole number, as EfficientNet has it."""
+    return _around(image_size, outputs, layers.Normalization(), layers.Conv2D(8, 3))
+
+
+class Steps(layers.Layer):  # type: ignore[misc]
+    """Counts training steps in a whole number."""
+
+    def build(self, shape: tf.TensorShape) -> None:
+        self.steps = self.add_weight("steps", [], tf.int64, "zeros", trainable=False)
+        super().build(shape)
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        if training:
+            self.steps.assign_add(1)
+        return x
+
+
+def counts_steps(image_size: int, outputs: int) -> keras.Model:
+    return _around(image_size, outputs, layers.Conv2D(8, 3), Steps())
+
+
 def spectral(image_size: int, outputs: int) -> keras.Model:
     """With a layer of Keras that keeps a vector of its own."""
     return _around(image_size, outputs, layers.SpectralNormalization(layers.Conv2D(8, 3)))
