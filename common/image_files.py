@@ -18,6 +18,13 @@ SUFFIXES: Final = (
 """Suffixes of the images in a folder, in upper or lower case: those of the formats that are
 accepted. A file given by name may have any."""
 
+_HIDDEN: Final = (
+    *("thumbs.db", "ehthumbs.db", "desktop.ini"),
+    *("__macosx", "@eadir", "$recycle.bin"),
+)
+"""Names in lower case that file managers and archives leave behind, besides those that begin with a
+dot."""
+
 _EXAMPLES: Final = 3
 """Most entries that a note names."""
 
@@ -28,7 +35,7 @@ class ImageFiles:
 
     paths: list[Path] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """Number of files by suffix; without hidden files, which file managers leave behind."""
+    """Number of files by suffix; without hidden files."""
     no_files: int = 0
     """Number of entries with the name of an image that are not files, such as broken links."""
     examples: list[Path] = field(default_factory=list)
@@ -53,7 +60,8 @@ class ImageFiles:
         return "; ".join(notes)
 
     def below(self, folder: Path, error: type[UserError]) -> Iterator[Path]:
-        """Yield all images below a folder, in any order, and count the files that are left out.
+        """Yield all images below a folder, in any order, except hidden ones and those in hidden
+        folders, and count the files that are left out.
 
         Memory does not grow with the images.
 
@@ -71,7 +79,7 @@ class ImageFiles:
                 if suffix in SUFFIXES:
                     empty = False
                     yield path
-                elif not path.name.startswith("."):
+                else:
                     self.left_out[suffix] += 1
             elif suffix in SUFFIXES and not path.is_dir():
                 self.no_files += 1
@@ -82,9 +90,13 @@ class ImageFiles:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Yield all entries below a folder, without those of folders that this user may not list."""
+    """Yield all entries below a folder, without hidden ones, and without those of folders that
+    this user may not list.
+    """
     with suppress(PermissionError), os.scandir(folder) as entries:
         for entry in entries:
+            if is_hidden(entry.name):
+                continue
             path = Path(entry.path)
             yield path
             if entry.is_dir(follow_symlinks=False):
@@ -111,6 +123,13 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
             continue
         listing.paths += sorted(listing.below(path, error))
     return listing
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a name is of a hidden file or folder, or of one that file managers leave
+    behind.
+    """
+    return name.startswith(".") or name.lower() in _HIDDEN
 
 
 def is_image(name: str) -> bool:

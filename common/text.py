@@ -37,3 +37,13 @@ def listing(lines: Sequence[str], limit: int = 20, others: int = 0) -> str:
     if others:
         shown.append(f"  ... and {others:,} more")
     return "\n".join(shown)
+
+
+def without_details(parts: Sequence[str]) -> str:
+    """Return a message without every second one of its parts, which is a detail that may identify
+    something; one in brackets leaves no trace.
+    """
+    return "".join(
+        part if number % 2 == 0 else "" if not part or part.startswith(" (") else "…"
+        for number, part in enumerate(parts)
+    )

@@ -14,8 +14,10 @@ from common import fields
 from common.arguments import parse
 from common.program import Command, Program
 from trainer.data.duplicates.leaf import DuplicateOptions
+from trainer.data.intake.names import without_names
 from trainer.data.prepare.options import NAME_FILES
 from trainer.diagnostics.environment import set_defaults_of_tensorflow
+from trainer.errors import DataError
 from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
@@ -201,7 +203,12 @@ def _prepare(command: Command, options: Any) -> None:
     from trainer.fitting.suggestion import print_suggestion
 
     changed, work_through = with_workers(options)
-    command.load_run()(changed, _recorded(command.name, options), work_through)
+    try:
+        command.load_run()(changed, _recorded(command.name, options), work_through)
+    except (DataError, OSError) as error:
+        if getattr(options, "names", "kept") == "kept":
+            raise
+        raise without_names(error) from error
     names = ("folder", "output", "input")
     print_suggestion(Path(next(path for name in names if (path := getattr(options, name, None)))))
 

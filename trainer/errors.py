@@ -1,9 +1,10 @@
 """Errors of a run, each with its exit status."""
 
 import signal
-from typing import Final
+from typing import Final, Self
 
 from common.errors import UserError
+from common.text import without_details
 
 EXIT_STATUS_TAG: Final = "trainer.exit_status"
 """Tag of an attempt's MLflow run, on Azure of its job: its exit status, or `RUNNING` until it ends
@@ -15,6 +16,18 @@ class DataError(UserError):
     """A data set that cannot be trained on: missing, damaged, or different from its manifest."""
 
     exit_code = 3
+    sentence = ""
+    """The message without details that may identify something; empty if these are not told apart,
+    so that all of it may."""
+
+    @classmethod
+    def of(cls, *parts: str) -> Self:
+        """Return an error of whose message every second part is a detail that may identify
+        something: a name or a content of a file.
+        """
+        error = cls("".join(parts))
+        error.sentence = without_details(parts)
+        return error
 
 
 class CheckpointError(UserError):

@@ -142,11 +142,16 @@ def _median(sides: Sides) -> int | None:
 
 
 def task_of(manifest: Manifest, folder: Path) -> TaskDescription:
-    """Return the task that the first training record is for; classification if there is none."""
+    """Return the task whose targets the columns of the manifest, or else the first training record,
+    hold; classification if there are none.
+    """
     default, *others = TASKS.values()
     shards = (shard for shard in manifest.splits["train"].shards if shard.examples)
     first = next(shards, None)
-    if manifest.format or first is None:
+    if manifest.format:
+        held = {manifest.columns.get("target", "")}
+    elif first is None:
         return default
-    record = from_example(next(read_shard(manifest.folder(folder) / first.file)))
-    return next((task for task in others if record.more.keys() & task.features.keys()), default)
+    else:
+        held = {*from_example(next(read_shard(manifest.folder(folder) / first.file))).more}
+    return next((task for task in others if held & task.features.keys()), default)

@@ -41,7 +41,8 @@ def freeze(
 
 def moving_statistics(model: keras.Model) -> list[tf.Variable]:
     """Return the variables that a forward pass changes: those of layers that are trained, but by
-    assignment instead of gradients, such as batch norm's statistics.
+    assignment instead of gradients, such as batch norm's statistics. Integers, such as the count of
+    a `Normalization`, are none: the trial of an own network refuses one that a step changes.
     """
     still = {
         id(variable)
@@ -49,7 +50,11 @@ def moving_statistics(model: keras.Model) -> list[tf.Variable]:
         if not layer.trainable
         for variable in layer.variables
     }
-    return [variable for variable in model.non_trainable_variables if id(variable) not in still]
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if variable.dtype.is_floating and id(variable) not in still
+    ]
 
 
 def single_value_problem(model: keras.Model, images: int, pieces: int) -> str | None:

@@ -15,7 +15,7 @@ from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
 from trainer.model.layers import all_layers
 from trainer.model.own_graph import graph_digest
-from trainer.model.own_trial import attempt, refusal, trial_problem
+from trainer.model.own_trial import attempt, is_whole, refusal, trial_problem
 from trainer.model.randomness import use_keys
 from trainer.model.reproducible import reproducible
 
@@ -118,12 +118,27 @@ def _name_apart(model: keras.Model) -> None:
                 inner._handle_name = f"{layer.name}/{name}:0"  # noqa: SLF001
 
 
+def _float32_remedy(model: keras.Model, variable: tf.Variable) -> str:
+    for layer in all_layers(model):
+        if isinstance(layer, keras.layers.Normalization) and any(
+            variable is own for own in layer.variables
+        ):
+            return (
+                f"leave {layer.name} out, as images arrive normalised, or use a Rescaling, which"
+                " has no variables"
+            )
+    return "give the layer dtype='float32', or leave out its dtype"
+
+
 def _variables_problem(model: keras.Model) -> str | None:
+    trained = {id(variable) for variable in model.trainable_variables}
     for variable in model.variables:
-        if variable.dtype != tf.float32:
+        # A checkpoint holds whole numbers as well; they must only stay as they are.
+        kept = is_whole(variable) and id(variable) not in trained
+        if variable.dtype != tf.float32 and not kept:
             return (
                 f"{stored_name(variable)} is {variable.dtype.name}; all variables must be float32,"
-                " also in mixed precision: give the layer dtype='float32', or leave out its dtype"
+                f" also in mixed precision: {_float32_remedy(model, variable)}"
             )
     names = Counter(stored_name(variable) for variable in model.variables)
     twice = [name for name, count in names.items() if count > 1]

@@ -31,6 +31,17 @@ _NOT_THEIRS = {"tensorflow", "tf_keras", "importlib"}
 """Folders of code that is not the builder's."""
 _NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
 
+_ENDS = {
+    "Softmax": ("a softmax", "add up to 1"),
+    "Sigmoid": ("a sigmoid", "lie between 0 and 1"),
+    "Tanh": ("a tanh", "lie between -1 and 1, and so no probability can be near 1"),
+    "Softsign": ("a softsign", "lie between -1 and 1, and so no probability can be near 1"),
+}
+"""Operations that bound the logits: their names, and what they do to all outputs."""
+_PASSING = {"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient", "Transpose"}
+"""Operations that leave the values of their first input as they are."""
+_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
+
 Images = Callable[[tf.Tensor], Any]
 
 
@@ -112,7 +123,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
     with _restored(model):
         # A Sequential without an input shape calls its layers once more, and so draws more numbers,
         # when it first gets a batch of any size.
-        attempt(name, "cannot be evaluated", evaluation.get_concrete_function)
+        evaluated = attempt(name, "cannot be evaluated", evaluation.get_concrete_function)
         graph, again = (
             attempt(name, failed, partial(_traced, step, size, seed)).graph for seed in (0, 1)
         )
@@ -122,6 +133,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
             or _untracked_problem(model, graph)
             or _constants_problem(graph, again)
             or _weights_problem(step)
+            or _end_problem(evaluated)
         )
         if problem is None:
             # Another number than the two with which the network was built.
@@ -130,7 +142,13 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
             logits = attempt(name, "cannot be evaluated", lambda: evaluation(images))
             problem = _evaluation_problem(model, before) or _logits_problem(logits)
             attempt(name, failed, lambda: _compiled(step, size)(images))
+            problem = problem or _whole_numbers_problem(model, before)
     return problem
+
+
+def is_whole(variable: tf.Variable) -> bool:
+    """Return whether the values of a variable are whole numbers, or true or false."""
+    return bool(variable.dtype.is_integer or variable.dtype.is_bool)
 
 
 class _TrainingStep:
@@ -206,6 +224,17 @@ def _evaluation_problem(model: keras.Model, before: list[Any]) -> str | None:
     return None
 
 
+def _whole_numbers_problem(model: keras.Model, before: list[Any]) -> str | None:
+    for variable, value in zip(model.variables, before, strict=True):
+        if is_whole(variable) and not np.array_equal(variable.numpy(), value):
+            return (
+                f"a training step changes the variable {stored_name(variable)}, which is"
+                f" {variable.dtype.name}, so ranks would not agree on it: they exchange the mean of"
+                " their values; make it float32, or do not change it"
+            )
+    return None
+
+
 def _logits_problem(logits: tf.Tensor) -> str | None:
     outputs = logits.numpy()
     if outputs.shape[-1] > 1 and outputs.min() >= 0 and np.allclose(outputs.sum(-1), 1, atol=1e-4):
@@ -214,6 +243,36 @@ def _logits_problem(logits: tf.Tensor) -> str | None:
             " because the loss and the exported model apply it to the logits"
         )
     return None
+
+
+def _end_problem(evaluated: Any) -> str | None:
+    if (last := _last_operation(evaluated)) not in _ENDS:
+        return None
+    kind, bound = _ENDS[last]
+    return (
+        f"the outputs are those of {kind}, which {bound}; leave it out, because the loss and the"
+        " exported model turn logits of any value into probabilities"
+    )
+
+
+def _last_operation(evaluated: Any) -> str:
+    """Return the kind of the operation that computes the output of a concrete function, also where
+    a function that it calls does; empty if that only passes an argument on.
+    """
+    graph, output = evaluated.graph.as_graph_def(), evaluated.outputs[0].name
+    functions = {function.signature.name: function for function in graph.library.function}
+    nodes = {node.name: node for node in graph.node}
+    while node := nodes.get(output.split(":")[0]):
+        if node.op in _CALLS:
+            called, number = functions[node.attr["f"].func.name], output.rpartition(":")[2]
+            place = int(number) if number.isdecimal() else 0
+            nodes = {inner.name: inner for inner in called.node_def}
+            output = called.ret[called.signature.output_arg[place].name]
+        elif node.op in _PASSING:
+            output = node.input[0]
+        else:
+            return str(node.op)
+    return ""
 
 
 def _operations_problem(graph: tf.Graph) -> str | None:

@@ -7,12 +7,16 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.published_networks import PUBLISHED
+from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
 from trainer.model.build import build_model
+from trainer.model.layers import moving_statistics
+from trainer.model.weights import variables_by_name
 
 NETWORKS = "tests.trainer.support.own_networks"
 
@@ -26,7 +30,8 @@ def build(name, task="classification", *, trial=True):
     "name",
     [
         *("tanh_with_bias", "tanh_not_fused", "decides_in_the_graph", "noises", "recurrent"),
-        *("augmented", "frozen_twice", "functional_arithmetic", "layered_arithmetic"),
+        *("augmented", "frozen_twice", "functional_arithmetic", "layered_arithmetic", "gated"),
+        "normalised",
     ],
 )
 def test_a_good_network_keeps_its_initial_values_in_its_trial(name):
@@ -83,8 +88,12 @@ def assert_kept_in_trial(name, task="classification"):
             "counted",
             "an evaluation changes the variable counted/calls, so that a run that is",
         ),
-        ("paired", ": InvalidArgumentError: "),
-        ("probabilities", "probabilities that add up to 1; leave out the softmax"),
+        ("counts_steps", "a training step changes the variable steps/steps, which is int64"),
+        ("paired", ": cannot be trained: "),
+        ("probabilities", "are those of a softmax, which add up to 1; leave it out"),
+        ("own_softmax", "probabilities that add up to 1; leave out the softmax"),
+        ("sigmoid", "are those of a sigmoid, which lie between 0 and 1; leave it out"),
+        ("bounded", "are those of a tanh, which lie between -1 and 1, and so no probability"),
         ("decides", "AutoGraph is off): use tf.where, tf.cond or tf.while_loop, or decorate"),
     ],
 )
@@ -95,6 +104,24 @@ def test_a_network_that_a_resumed_run_would_not_repeat_is_refused(name, said):
     assert problem.startswith(f"--model.builder: {NETWORKS}:{name}: ")
     assert said in problem
     assert len(problem) < 900
+
+
+def test_a_normalization_in_mixed_precision_is_refused_with_a_cure_that_helps():
+    config = ModelConfig(builder=f"{NETWORKS}:normalised", image_size=8)
+    with pytest.raises(ConfigError, match=r"mean is float16.*leave normalization out.*Rescaling"):
+        build_model(config, 10, "mixed_float16")
+
+
+def test_a_whole_number_is_in_checkpoints_but_not_among_what_ranks_exchange():
+    model = build("normalised", trial=False)
+    assert variables_by_name(model)["model/normalization/count"].dtype == tf.int64
+    names = [stored_name(variable) for variable in moving_statistics(model)]
+    assert names == ["normalization/mean", "normalization/variance"]
+
+
+def test_a_softmax_over_another_axis_of_pixels_is_refused():
+    with pytest.raises(ConfigError, match="the outputs are those of a softmax"):
+        build("softmax_of_columns", "segmentation")
 
 
 def test_a_network_that_only_its_compiled_evaluation_cannot_compute_is_refused():

@@ -270,6 +270,73 @@ def probabilities(image_size: int, outputs: int) -> keras.Model:
     return keras.Model(image, layers.Dense(outputs, activation="softmax")(x))
 
 
+def _ended(end: Callable[[tf.Tensor], tf.Tensor], size: int, outputs: int) -> keras.Model:
+    image = keras.Input((size, size, 3))
+    x = layers.GlobalAveragePooling2D()(layers.Conv2D(8, 3)(image))
+    return keras.Model(image, end(layers.Dense(outputs)(x)))
+
+
+def own_softmax(image_size: int, outputs: int) -> keras.Model:
+    """Ends with quotients that are those of a softmax."""
+
+    def end(x: tf.Tensor) -> tf.Tensor:
+        return tf.exp(x) / tf.reduce_sum(tf.exp(x), -1, keepdims=True)
+
+    return _ended(layers.Lambda(end), image_size, outputs)
+
+
+def sigmoid(image_size: int, outputs: int) -> keras.Model:
+    """Ends with a sigmoid, whose values are then only shaped."""
+    end = keras.Sequential([layers.Activation("sigmoid"), layers.Reshape([outputs])])
+    return _ended(end, image_size, outputs)
+
+
+class Squashing(layers.Layer):  # type: ignore[misc]
+    """Computes a tanh in a function of its own."""
+
+    @tf.function
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.tanh(x)
+
+
+def bounded(image_size: int, outputs: int) -> keras.Model:
+    return _ended(Squashing(), image_size, outputs)
+
+
+def softmax_of_columns(image_size: int, outputs: int) -> keras.Model:
+    """Ends with a softmax over another axis than that of the classes."""
+    image = keras.Input((image_size, image_size, 3))
+    x = layers.Conv2D(outputs, 1)(image)
+    return keras.Model(image, layers.Softmax(axis=2)(x))
+
+
+def gated(image_size: int, outputs: int) -> keras.Model:
+    """Ends with a scaled tanh, which bounds logits softly."""
+    return _ended(layers.Lambda(lambda x: 30.0 * tf.tanh(x / 30.0)), image_size, outputs)
+
+
+def normalised(image_size: int, outputs: int) -> keras.Model:
+    """With a layer of Keras that has a whole number, as EfficientNet has it."""
+    return _around(image_size, outputs, layers.Normalization(), layers.Conv2D(8, 3))
+
+
+class Steps(layers.Layer):  # type: ignore[misc]
+    """Counts training steps in a whole number."""
+
+    def build(self, shape: tf.TensorShape) -> None:
+        self.steps = self.add_weight("steps", [], tf.int64, "zeros", trainable=False)
+        super().build(shape)
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        if training:
+            self.steps.assign_add(1)
+        return x
+
+
+def counts_steps(image_size: int, outputs: int) -> keras.Model:
+    return _around(image_size, outputs, layers.Conv2D(8, 3), Steps())
+
+
 def spectral(image_size: int, outputs: int) -> keras.Model:
     """With a layer of Keras that keeps a vector of its own."""
     return _around(image_size, outputs, layers.SpectralNormalization(layers.Conv2D(8, 3)))

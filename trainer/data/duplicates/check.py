@@ -127,7 +127,7 @@ def check_prepared(
         )
     if count and options.near_duplicates == "refuse":
         shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in first)
-        raise DataError(
+        raise DataError.of(
             f"{folder}: {plural(count, 'held-out image')} of"
             f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"

@@ -11,13 +11,15 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from common.errors import UserError
+from common.text import without_details
+from trainer.errors import DataError
 
 KEY_VARIABLE: Final = "TRAINER_NAME_KEY"
 """Environment variable with the key of hashed names."""
@@ -25,7 +27,15 @@ LEAST_KEY_BYTES: Final = 16
 _DIGITS: Final = 32
 """Hexadecimal digits of a hashed name, 128 bits: of a billion files, each has a name of its own."""
 
+_UNTOLD: Final = (
+    "the input cannot be used; the reason may quote a name or a content of a file, so it is printed"
+    " with --names kept alone: give that and another --output to see it"
+)
+
 NamesMode: TypeAlias = Literal["kept", "hashed", "numbered"]
+Note: TypeAlias = str | tuple[str, ...]
+"""A sentence for the user, which names no file and quotes none; or its parts, of which every second
+one does, as those of `RejectedError`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,11 @@ class Naming:
             return ""
         return hmac.new(self.key, name, hashlib.sha256).hexdigest()[:_DIGITS]
 
+    def note(self, note: Note) -> str:
+        """Return a note as it is printed; if names are changed, without details."""
+        parts = (note,) if isinstance(note, str) else note
+        return without_details(parts) if self.changes else "".join(parts)
+
     def reason(self, reason: str, name: str, sentence: str = "") -> str:
         """Return why a file is rejected; if names are changed, without details and without words
         that have a part of its name.
@@ -63,12 +78,14 @@ class Naming:
         return " ".join("…" if any(p in word.lower() for p in parts) else word for word in words)
 
 
-def without_details(parts: Sequence[str]) -> str:
-    """Return a message without every second one of its parts; see `RejectedError`."""
-    return "".join(
-        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
-        for number, part in enumerate(parts)
-    )
+def without_names(error: DataError | OSError) -> DataError | OSError:
+    """Return an error of a preparation as it is printed if names are changed: without names and
+    contents of files.
+    """
+    if isinstance(error, DataError):
+        return DataError(error.sentence or _UNTOLD)
+    # The same class, as a pipe that is closed has a status of its own.
+    return type(error)(error.errno, error.strerror) if error.strerror else DataError(_UNTOLD)
 
 
 def make_naming(

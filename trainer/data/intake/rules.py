@@ -119,7 +119,7 @@ class IntakeRules:
         if not options.group_by.startswith(TAG):
             of_name = by_pattern(options.group_by)
             return lambda file: of_name(file.name)
-        tag, reader = options.group_by.removeprefix(TAG), FileReader()
+        tag, reader = options.group_by.removeprefix(TAG), FileReader(self.naming)
 
         def of_tag(file: ImageFile) -> str:
             data = reader.read(file)
@@ -134,7 +134,7 @@ class IntakeRules:
             return inputs
 
         def files() -> Iterator[ImageFile | RejectedFile]:
-            reader = FileReader()
+            reader = FileReader(self.naming)
             for file in inputs.files():
                 yield from [file] if isinstance(file, RejectedFile) else _each_page(file, reader)
 

@@ -7,9 +7,16 @@ from pathlib import Path
 from unicodedata import normalize
 
 from common.errors import ConfigError
+from common.image_files import is_hidden
+from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
-from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder, is_hidden, listed
+from trainer.data.prepare.input_files import (
+    ImageFile,
+    Inputs,
+    in_folder,
+    listed,
+)
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
@@ -56,9 +63,11 @@ def folder_inputs(root: Path) -> Inputs:
     }
     classes = tuple(sorted({*of_folder.values()}))
     if not classes:
-        raise DataError(
-            f"{root}: has no folders; put the images of each class into a folder of its own, such"
-            f" as {root / 'cat' / '1.jpg'}"
+        raise DataError.of(
+            "",
+            str(root),
+            ": has no folders; put the images of each class into a folder of its own, such as ",
+            str(root / "cat" / "1.jpg"),
         )
     numbers = {name: number for number, name in enumerate(classes)}
     labels = {name: numbers[of_class] for name, of_class in of_folder.items()}
@@ -79,11 +88,11 @@ def folder_inputs(root: Path) -> Inputs:
     return Inputs(classes, files, notes=tuple(notes), above=1)
 
 
-def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
+def _splits(root: Path) -> tuple[dict[str, Path], list[Note]]:
     """Return the folder of each split, and notes on them; one folder of the split "" if the images
     are not divided.
     """
-    above, notes = _folders(root), list[str]()
+    above, notes = _folders(root), list[Note]()
     train, validation = split_folders(above)
     if train and above == [train]:
         return {"": root / train}, notes
@@ -98,7 +107,7 @@ def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
     left = [_shown(name) for name in above if name not in used]
     if left:
         beside = [f"{folder.name}/" for folder in splits.values()]
-        notes.append(f"ignored next to {' and '.join(beside)}: {', '.join(left)}")
+        notes.append((f"ignored next to {' and '.join(beside)}: ", ", ".join(left)))
     return splits, notes
 
 

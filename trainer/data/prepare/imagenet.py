@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.errors import ConfigError
+from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.imagenet_labels import (
     DEVKIT,
@@ -123,7 +124,7 @@ def imagenet_inputs(
         validation if sorted_validation else ground_truth,
         train,
     )
-    notes = []
+    notes = list[Note]()
     if len(synsets) != CLASSES:
         notes.append(
             f"{len(synsets):,} synsets, not ImageNet's {CLASSES:,}: labels are"
@@ -137,7 +138,9 @@ def imagenet_inputs(
             " has no words for it"
         )
     if sorted_validation and ground_truth:
-        notes.append(f"{validation} is sorted into synsets, so {ground_truth} is not used")
+        notes.append(
+            ("", f"{validation}", " is sorted into synsets, so ", f"{ground_truth}", " is not used")
+        )
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         # First, because this shows early whether these match their ground truth.

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from unicodedata import normalize
 
+from common.image_files import is_hidden
+from trainer.data.intake.names import Naming, Note
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
@@ -33,10 +35,6 @@ _COMPRESSED = {
     b"PK\x03\x04": ("zip", "unzip"),
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
-
-_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin")
-"""Names in lower case that file managers and archives leave behind, besides those that begin with a
-dot."""
 
 _AGAIN = "download it again, or let the download continue"
 
@@ -112,7 +110,7 @@ class Inputs:
     """Function that lists the files, in any order; always the same files until one is changed."""
     synsets: tuple[str, ...] = ()
     """WordNet identifier of each class; empty if there are none."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """Notes for the user, printed before anything is written."""
     targets: TargetFiles | None = None
     """Files next to the images, from which their labels follow; None if images have classes."""
@@ -240,14 +238,11 @@ def _scanned(folder: Path) -> Iterator["os.DirEntry[str]"]:
         raise
     except OSError as error:
         # An unknown number of files would be missing.
-        raise DataError(
-            f"{folder}: cannot be listed ({error.strerror}); run the same command again to continue"
+        raise DataError.of(
+            "",
+            str(folder),
+            f": cannot be listed ({error.strerror}); run the same command again to continue",
         ) from error
-
-
-def is_hidden(name: str) -> bool:
-    """Return whether a name is of a hidden file, or of one that file managers leave behind."""
-    return name.startswith(".") or name.lower() in _HIDDEN
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
@@ -286,15 +281,17 @@ def in_archive(archive: StoredFile) -> Iterator[StoredFile]:
         start = file.read(8)
         for magic, (kind, remedy) in _COMPRESSED.items():
             if start.startswith(magic):
-                raise DataError(
-                    f"{archive.where}: is compressed ({kind}), so its files cannot be read in"
-                    f" place; uncompress it first, with {remedy}"
+                raise DataError.of(
+                    "",
+                    archive.where,
+                    f": is compressed ({kind}), so its files cannot be read in"
+                    f" place; uncompress it first, with {remedy}",
                 )
         file.seek(0)
         try:
             opened = tarfile.open(fileobj=file, mode="r:", encoding="utf-8")  # noqa: SIM115 it is, below
         except tarfile.TarError as error:
-            raise DataError(f"{archive.where}: is not a tar archive ({error})") from error
+            raise DataError.of("", archive.where, f": is not a tar archive ({error})") from error
         with opened:
             yield from _members(opened, file, archive)
 
@@ -307,12 +304,15 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> I
             # Not opened.next(), which keeps all members and treats a damaged header as the end.
             member = tarfile.TarInfo.fromtarfile(opened)
         except tarfile.TarError as error:
-            raise DataError(
-                f"{archive.where}: is incomplete or damaged after {last} ({error}); {_AGAIN}"
+            raise DataError.of(
+                *("", archive.where, ": is incomplete or damaged after ", last),
+                f" ({error}); {_AGAIN}",
             ) from error
         last = member.name
         if not position < opened.offset <= archive.size:
-            raise DataError(f"{archive.where}: is incomplete: it ends within {last}; {_AGAIN}")
+            raise DataError.of(
+                "", archive.where, ": is incomplete: it ends within ", last, f"; {_AGAIN}"
+            )
         position = opened.offset
         if member.isdir():
             continue
@@ -335,7 +335,9 @@ def _at_end(file: IO[bytes], position: int, archive: StoredFile, last: str) -> b
     file.seek(position)
     block = file.read(tarfile.BLOCKSIZE)
     if len(block) < tarfile.BLOCKSIZE:
-        raise DataError(f"{archive.where}: is incomplete: it ends after {last}; {_AGAIN}")
+        raise DataError.of(
+            "", archive.where, ": is incomplete: it ends after ", last, f"; {_AGAIN}"
+        )
     file.seek(position)
     return not any(block)
 
@@ -380,9 +382,10 @@ class _Window(io.RawIOBase):
         try:
             count = os.preadv(self._file, [part], offset)
         except OSError as error:
-            raise DataError(
-                f"{self._archive.container}: cannot be read ({error.strerror}); run the same"
-                " command again to continue"
+            raise DataError.of(
+                "",
+                self._archive.container,
+                f": cannot be read ({error.strerror}); run the same command again to continue",
             ) from error
         self._position += count
         return count
@@ -396,7 +399,13 @@ class _Window(io.RawIOBase):
 class FileReader:
     """Reads files; keeps the last container open, which may be an archive of all files."""
 
-    def __init__(self) -> None:
+    def __init__(self, naming: Naming = Naming()) -> None:  # noqa: B008 - frozen
+        """Begin with no file.
+
+        Args:
+            naming: How records are named, for messages about files that are not listed yet.
+        """
+        self._naming = naming
         self._container: str | None = None
         self._file = -1
 
@@ -418,20 +427,19 @@ class FileReader:
             except OSError as error:
                 self.close()
                 if pause is None or isinstance(error, FileNotFoundError):
-                    raise DataError(
-                        f"{_where(file)}: cannot be read ({error.strerror}); run the same command"
-                        " again to continue"
+                    raise DataError.of(
+                        *_about(file),
+                        f": cannot be read ({error.strerror}); run the same command again to"
+                        " continue",
                     ) from error
-                print(
-                    f"warning: {_where(file)}: {error.strerror}; trying again in {pause:.0f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                parts = (*_about(file), f": {error.strerror}; trying again in {pause:.0f} s")
+                print(f"warning: {self._naming.note(parts)}", file=sys.stderr, flush=True)
                 time.sleep(pause)
         if len(data) != file.size:
-            raise DataError(
-                f"{_where(file)}: has changed since it was listed; when nothing writes there any"
-                " more, start again with an empty --output"
+            raise DataError.of(
+                *_about(file),
+                ": has changed since it was listed; when nothing writes there any more, start again"
+                " with an empty --output",
             )
         return data
 
@@ -456,10 +464,12 @@ class FileReader:
         return data
 
 
-def _where(file: ImageFile) -> str:
+def _about(file: ImageFile) -> tuple[str, str]:
+    """Return what precedes a message about a file: its new name, and otherwise a detail."""
     if file.shown:
-        return file.shown
-    return file.container if _stands_alone(file) else f"{file.container}: {file.name}"
+        return file.shown, ""
+    alone = _stands_alone(file)
+    return "", file.container if alone else f"{file.container}: {file.name}"
 
 
 def _stands_alone(file: ImageFile) -> bool:

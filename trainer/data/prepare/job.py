@@ -116,9 +116,8 @@ def prepare(
         usable = sum(size.files for size in sizes.values())
         rejections = Rejections(listing.rejected(), usable, options, command)
         _check_splits(inputs, sizes, rejections)
-        # A note may name folders of the input.
-        for note in () if intake.naming.changes else inputs.notes:
-            print(note, flush=True)
+        for note in inputs.notes:
+            print(intake.naming.note(note), flush=True)
         if group is None:
             _warn_of_leaks(listing, inputs)
         identity = hash_inputs(listing, inputs, options, rules, held_out)
@@ -176,7 +175,7 @@ def _warn_of_leaks(listing: Listing, inputs: Inputs) -> None:
 def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejections) -> None:
     for split in ("train", "validation"):
         if split not in sizes:
-            raise DataError(
+            raise DataError.of(
                 f"no files for the split {split!r}: found {_classes(len(inputs.classes))} and"
                 f" {plural(rejections.total, 'file')}{rejections.example()}. Each split needs at"
                 " least one image; to hold images out, a class needs at least two"
@@ -208,7 +207,7 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
             total.merge(part)
     if not total.pixels.count:
         name, reason = min(total.rejected)
-        raise DataError(
+        raise DataError.of(
             f"none of the first {end:,} files is a usable image; for example, {name} {reason}"
         )
     return total
@@ -355,7 +354,7 @@ def _manifest(
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
         if not sum(split_counts.class_counts):
-            raise DataError(
+            raise DataError.of(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
     tell_narrow(narrow, such_as, preparation.intake.levels, depths)

@@ -168,7 +168,7 @@ class Listing:
                     part = test / (1 - held_out)
                     self._database.executescript(_DIVIDE_TEST.format(part=part))
         elif test:
-            raise DataError("--test: the input is divided into splits already; leave it out")
+            raise DataError.of("--test: the input is divided into splits already; leave it out")
         if group:
             counts = self._database.execute(_GROUPS).fetchone()
             keys = ("count", "least", "most", "held_out", "test")
@@ -201,9 +201,9 @@ class Listing:
             container = os.fsencode(file.container)
             part = group(file) if group else ""
             if group and not part:
-                raise DataError(
-                    f"{shown or file.name}: has no group; --group-by must find one for every file"
-                )
+                named = (shown,) if shown else ("", file.name, "")
+                remedy = ": has no group; --group-by must find one for every file"
+                raise DataError.of(*named[:-1], named[-1] + remedy)
             yield (file.split, name, file.label, container, file.offset, file.size, file.changed,
                    file.page, shown, file.target, key, encoded(part))  # fmt: skip
 
@@ -215,7 +215,7 @@ class Listing:
         if count:
             example = naming.hashed(first) if naming.changes else decoded(first)
             named = f", such as {example}" if example else ""
-            raise DataError(
+            raise DataError.of(
                 f"groups in more than one split: {count:,}{named}; the folders of the input, or the"
                 " table's column of splits, divide them: put the files of each group into one"
             )

@@ -21,11 +21,13 @@ def check_folder(output: Path) -> None:
         DataError: It is a file, or contains something else.
     """
     if output.exists() and not output.is_dir():
-        raise DataError(f"{output}: is not a folder; choose another --output")
+        raise DataError.of(f"{output}: is not a folder; choose another --output")
     if (output / FILE_NAME).exists() or (output / PARTS).exists() or not output.exists():
         return
     if any(output.iterdir()):
-        raise DataError(f"{output}: is not empty and has no {FILE_NAME}; choose another --output")
+        raise DataError.of(
+            f"{output}: is not empty and has no {FILE_NAME}; choose another --output"
+        )
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def finished(output: Path, identity: str) -> Manifest | None:
         return None
     manifest = load_manifest(output)
     if manifest.origin.inputs != identity:
-        raise DataError(
+        raise DataError.of(
             f"{output}: contains another data set, or was made from other files or options; remove"
             " it or choose another --output"
         )
@@ -89,7 +91,7 @@ def begin(output: Path, identity: str) -> int:
         write_atomically(begun, f"{identity} {LEAST_SHARDS}")
     recorded, _, least = begun.read_text().partition(" ")
     if recorded != identity:
-        raise DataError(
+        raise DataError.of(
             f"{output}: was begun with other files or options; use the same again, or remove it"
         )
     return int(least or 1)

@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from common.fields import to_flags
 from common.program import installed
-from common.text import listing, plural
-from trainer.data.intake.names import without_details
+from common.text import listing, plural, without_details
 from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
@@ -135,11 +134,14 @@ class Rejections:
             return
         self.save(output)
         so_far = "" if finished else "; more may follow"
-        raise DataError(
+        remedy = f"{count:,} or more{so_far}:\n    {again(self._command, self._options, count)}"
+        if self._options.names != "kept":
+            # Of the input, messages name nothing.
+            remedy = f"--max-rejected {count} or more{so_far}"
+        raise DataError.of(
             f"{count:,} of {self.total:,} files are not usable images, more than --max-rejected"
             f" {text}; {output / REJECTED} lists those found so far:\n{self._reasons()}\n"
-            f"To leave them out, continue with the same command and {count:,} or more{so_far}:\n"
-            f"    {again(self._command, self._options, count)}\n"
+            f"To leave them out, continue with the same command and {remedy}\n"
             "Or repair or remove them, and start again with an empty --output"
         )
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.files import parse_json, write_atomically
+from common.text import without_details
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.intake.levels import Values, find_values
-from trainer.data.intake.names import without_details
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.pixels.treatment import Encoded, NoImageError, RejectedError

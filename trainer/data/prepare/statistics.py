@@ -7,7 +7,7 @@ from math import sqrt
 
 from PIL import Image
 
-from trainer.data.intake.names import without_details
+from common.text import without_details
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Normalization
 from trainer.data.pixels.treatment import RejectedError, bounded, damage

@@ -29,5 +29,7 @@ class KeptColumns:
             folder: Folder of the data set.
             files: Names of the records, and the paths of their files.
         """
+        # A table must not have two columns of one name.
+        names = [f"{name} (table)" if name == NAME else name for name in self.names]
         rows = ((title, *self.values(path)) for title, path in files)
-        write_table(folder / FILE, (NAME, *self.names), rows, errors="surrogateescape")
+        write_table(folder / FILE, (NAME, *names), rows, errors="surrogateescape")

@@ -9,6 +9,7 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import (
@@ -43,6 +44,7 @@ _GROUPS: Final = (
     *("group", "group_id", "patienten_id", "patientennummer", "gruppe", "proband"),
 )
 _SPLITS: Final = ("split", "subset", "partition", "dataset_split")
+_USUAL: Final = {*_FILES, *_CLASSES, *_GROUPS, *_SPLITS}
 _MARKS: Final = frozenset(("0", "1", "0.0", "1.0", "-1", "-1.0", ""))
 _NONE: Final = "none"
 _LOOKED_AT: Final = 500
@@ -58,10 +60,22 @@ class _Columns:
     group: str
     split: str
 
-    def __str__(self) -> str:
+    def note(self, path: Path) -> Note:
+        """Return what the user should know of them. The names that are not usual are details: a
+        table may lack its first line.
+        """
         kinds = {"files": self.file, "classes": self.label, "groups": self.group,
                  "splits": self.split}  # fmt: skip
-        return ", ".join(f"{kind} in column {name!r}" for kind, name in kinds.items() if name)
+        parts, comma = ["", str(path), ": "], ""
+        for kind, name in kinds.items():
+            if name:
+                parts[-1] += f"{comma}{kind} in column "
+                comma = ", "
+                if name.lower() in _USUAL:
+                    parts[-1] += repr(name)
+                else:
+                    parts += [repr(name), ""]
+        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         counts[entry.label] += 1
     classes = tuple(sorted(counts))
     if not classes:
-        raise DataError(f"{table.path}: has no row with a class and a file in {root}")
+        raise table.error("has no row with a class and a file in ", str(root))
     labels = {name: label for label, name in enumerate(classes)}
     splits = _splits(table.path, words)
     kept_columns = _kept(table, columns, options)
@@ -151,9 +165,9 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         path not in lines and not file.fault and may_be_image(path) for path, file in files.items()
     )
     unused = sum(count for word, count in words.items() if word not in splits)
-    notes = [
+    notes: list[Note] = [
         *([table.form] if table.form else []),
-        f"{table.path}: {columns}",
+        columns.note(table.path),
         *([f"left out, because no row names them: {plural(unnamed, 'file')}"] if unnamed else []),
         *([f"left out, because they are of no split: {plural(unused, 'row')}"] if unused else []),
     ]
@@ -184,9 +198,10 @@ def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOpt
         if of_column[best]:
             file = best
         elif rows:
-            raise DataError(
-                f"{table.path}: no column has names of files in {options.input}, such as"
-                f" {by_name.example}; {table.listed}; --file-column names it"
+            raise table.error(
+                "no column has names of files in ",
+                f"{options.input}, such as {by_name.example}; its columns are {table.names}",
+                "; --file-column names it",
             )
     file = table.column(file, _FILES, "--file-column")
     if options.class_column is None and not table.column(None, _CLASSES, ""):
@@ -208,8 +223,8 @@ def _check_marks(table: Table, file: str) -> None:
     rows = [row.values for row in islice(table.rows(), _LOOKED_AT) if not row.fault]
     marks = [c for c in table.columns if c != file and all(row[c] in _MARKS for row in rows)]
     if rows and len(marks) > 1:
-        raise DataError(
-            f"{table.path}: marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
+        raise table.error(
+            f"marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
             " `prepare multilabel` reads it, even where an image has several classes"
         )
 
@@ -226,14 +241,14 @@ def _entries(
     entries, rejected = OnDisk[_Entry](), OnDisk[RejectedFile]()
     lines, problems = OnDisk[int](), RowProblems()
     for row in table.rows():
-        problem = row.fault or _problem(row, columns)
+        problem = (row.fault,) if row.fault else _problem(row, columns)
         name = row.values.get(columns.file, "")
         path = by_name.path(name)
         first = lines.get(path) if path is not None and not problem else None
         if first is not None:
-            problem = f"{name!r} is in line {first} already; write one row"
+            problem = ("", repr(name), f" is in line {first} already; write one row")
         if problem:
-            problems.add(row.line, problem)
+            problems.add(row.line, *problem)
             continue
         label = row.values[columns.label]
         split = split_of(row.values.get(columns.split, ""))
@@ -257,23 +272,31 @@ def _entries(
     return entries, rejected, lines
 
 
-def _problem(row: Row, columns: _Columns) -> str:
-    """Return why a row cannot be used, and what to do; empty if it can."""
+def _problem(row: Row, columns: _Columns) -> tuple[str, ...]:
+    """Return why a row cannot be used, and what to do, as parts of which every second one is a
+    detail; empty if it can.
+    """
     if not row.values[columns.file]:
-        return f"names no file in the column {columns.file!r}"
+        return "names no file in the column ", repr(columns.file)
     name = row.values[columns.file]
     if columns.group and not row.values[columns.group]:
         return (
-            f"{name!r} has no group in the column {columns.group!r}; write one, or"
-            " --group-column none uses no groups"
+            "",
+            repr(name),
+            " has no group in the column ",
+            repr(columns.group),
+            "; write one, or --group-column none uses no groups",
         )
     if columns.split and row.values[columns.split] and not split_of(row.values[columns.split]):
         text = row.values[columns.split]
         return (
-            f"{name!r} has {text!r} in the column {columns.split!r}; write train, validation or"
-            " test, or --split-column none uses no splits"
+            "",
+            f"{name!r} has {text!r}",
+            " in the column ",
+            repr(columns.split),
+            "; write train, validation or test, or --split-column none uses no splits",
         )
-    return ""
+    return ()
 
 
 def _splits(path: Path, words: Mapping[str, int]) -> Mapping[str, str]:
@@ -290,7 +313,9 @@ def _splits(path: Path, words: Mapping[str, int]) -> Mapping[str, str]:
     if words.keys() <= {"", "train"}:
         return dict.fromkeys(words, "")
     if "train" not in words:
-        raise DataError(f"{path}: no image is for training; give some rows the split train")
+        raise DataError.of(
+            "", str(path), ": no image is for training; give some rows the split train"
+        )
     return {word: split for word, split in used_splits(words).items() if word}
 
 

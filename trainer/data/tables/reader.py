@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from common.image_files import is_image
-from common.text import listing
+from common.text import listing, without_details
 from trainer.errors import DataError
 
 _MARKS: Final = (
@@ -73,13 +73,13 @@ class Table:
     """Rows before those of the table: the names of the columns, and what Excel puts above them."""
 
     @property
-    def form(self) -> str:
-        """How the table is written, in words; empty if that is UTF-8 with commas."""
+    def form(self) -> tuple[str, ...]:
+        """How the table is written, as a `Note`; empty if that is UTF-8 with commas."""
         usual = self.separator == "," and self.encoding.startswith("utf-8")
         encoding = _NAMES.get(self.encoding, self.encoding.upper())
         mark = _SEPARATORS.get(self.separator, repr(self.separator))
         words = f"columns separated by {mark}, {encoding}"
-        return "" if usual else f"{self.path}: {words}"
+        return () if usual else ("", str(self.path), f": {words}")
 
     def rows(self) -> Iterator[Row]:
         """Read the rows, those without any value left out.
@@ -114,21 +114,25 @@ class Table:
         """
         if given is not None:
             if given not in self.columns:
-                raise DataError(f"{self.path}: has no column {given!r}; {self.listed}")
+                raise self.error(f"has no column {given!r}; its columns are ", self.names)
             return given
         names = {_plain(name): name for name in reversed(self.columns)}
         known = next((names[name] for name in usual if name in names), "")
         if not known and option:
-            raise DataError(
-                f"{self.path}: it is not clear which column is meant; name it with {option}."
-                f" {self.listed[0].upper()}{self.listed[1:]}"
+            raise self.error(
+                f"it is not clear which column is meant; name it with {option}. Its columns are ",
+                self.names,
             )
         return known
 
     @property
-    def listed(self) -> str:
-        """The columns, as part of a sentence."""
-        return f"its columns are {', '.join(self.columns)}"
+    def names(self) -> str:
+        """The columns, in one line. A table without a line of names has a file among them."""
+        return ", ".join(self.columns)
+
+    def error(self, *parts: str) -> DataError:
+        """Return an error about the table; see `DataError.of`."""
+        return _error(self.path, *parts)
 
 
 def open_table(path: Path) -> Table:
@@ -139,15 +143,15 @@ def open_table(path: Path) -> Table:
     """
     if path.exists() and not path.is_file():
         # A pipe would be waited for.
-        raise DataError(f"{path}: is not a file; name a CSV file")
+        raise _error(path, "is not a file; name a CSV file")
     try:
         encoding = _encoding(path)
         with path.open(encoding=encoding, newline="") as file:
             lines = [line for line in (file.readline() for _ in range(_SAMPLE)) if line.strip()]
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        raise _error(path, f"cannot be read ({error.strerror})") from error
     if not lines:
-        raise DataError(f"{path}: is empty; its first line must name the columns")
+        raise _error(path, "is empty; its first line must name the columns")
     first = lines[0].strip().strip('"').lower()
     if first.startswith("sep=") and len(first) == 5:
         # Excel's own note of the separator.
@@ -161,11 +165,11 @@ def open_table(path: Path) -> Table:
             names = [cell.strip() for cell in cells]
             break
     else:
-        raise DataError(f"{path}: has no names of columns")
+        raise _error(path, "has no names of columns")
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
-        raise DataError(
-            f"{path}: has several columns of the name {twice[0]!r}; give each its own name"
+        raise _error(
+            path, "has several columns of the name ", repr(twice[0]), "; give each its own name"
         )
     # Programs that number rows leave the first name empty, and Excel the last ones.
     places = tuple(place for place, name in enumerate(names) if name)
@@ -187,15 +191,16 @@ def check_classes(table: Table, *, named: bool) -> None:
     """
     file = next((n for n in table.columns if is_image(n) or n.startswith(_ADDRESSES)), None)
     if file is not None:
-        raise DataError(
-            f"{table.path}: its first line has a file instead of names of columns ({file}); add a"
-            " first line such as file,class"
+        raise table.error(
+            "its first line has a file instead of names of columns",
+            f" ({file})",
+            "; add a first line such as file,class",
         )
     names = {_plain(name) for name in table.columns}
     corners = next((box for box in _BOXES if names >= box), None)
     if corners is not None and not named:
-        raise DataError(
-            f"{table.path}: has boxes, in the column{'s' * (len(corners) > 1)}"
+        raise table.error(
+            f"has boxes, in the column{'s' * (len(corners) > 1)}"
             f" {', '.join(sorted(corners))}: export COCO's JSON or YOLO's texts, and use `prepare"
             " detection`; or name the column of the images' classes with --class-column"
         )
@@ -205,13 +210,13 @@ class RowProblems:
     """Problems of rows: the first ones and the number of the others, as all rows may have some."""
 
     def __init__(self) -> None:
-        self._first: list[str] = []
+        self._first: list[tuple[str, ...]] = []
         self._others = 0
 
-    def add(self, line: int, problem: str) -> None:
-        """Add the fault of the row of a line."""
+    def add(self, line: int, *parts: str) -> None:
+        """Add the fault of the row of a line; every second part is a detail."""
         if len(self._first) < _SHOWN:
-            self._first.append(f"line {line}: {problem}")
+            self._first.append((f"line {line}: {parts[0]}", *parts[1:]))
         else:
             self._others += 1
 
@@ -220,7 +225,13 @@ class RowProblems:
         DataError: Rows of this file have problems.
         """
         if self._first:
-            raise DataError(f"{path}:\n{listing(self._first, _SHOWN, self._others)}")
+            said, short = (
+                f":\n{listing([*map(text, self._first)], _SHOWN, self._others)}"
+                for text in ("".join, without_details)
+            )
+            error = DataError(f"{path}{said}")
+            error.sentence = f"…{short}"
+            raise error
 
 
 def _encoding(path: Path) -> str:
@@ -234,7 +245,7 @@ def _encoding(path: Path) -> str:
         begin = file.read(512)
         for magic, remedy in _OTHERS.items():
             if begin.startswith(magic):
-                raise DataError(f"{path}: {remedy}")
+                raise _error(path, remedy)
         known = next((name for mark, name in _MARKS if begin.startswith(mark)), None)
         if known:
             return known
@@ -292,7 +303,12 @@ def _cells(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, lis
                 yield reader.line_num, cells
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         line = f"line {reader.line_num}: " if reader else ""
-        raise DataError(f"{path}: cannot be read as CSV ({line}{error})") from error
+        raise _error(path, "cannot be read as CSV", f" ({line}{error})") from error
+
+
+def _error(path: Path, *parts: str) -> DataError:
+    first, *more = parts
+    return DataError.of("", str(path), f": {first}", *more)
 
 
 def _plain(name: str) -> str:

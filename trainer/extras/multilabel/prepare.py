@@ -212,7 +212,9 @@ def _splits(
     if words <= {"", "train"}:
         return word, dict.fromkeys(words, "")
     if "train" not in words:
-        raise DataError(f"{path}: no image is for training; give some rows the split train")
+        raise DataError.of(
+            "", str(path), ": no image is for training; give some rows the split train"
+        )
     return word, {name: split for name, split in used_splits(words).items() if name}
 
 

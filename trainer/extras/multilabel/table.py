@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.splits import split_of
 from trainer.data.tables import reader as tables
 from trainer.data.tables.reader import check_classes, open_table
-from trainer.errors import DataError
 from trainer.extras.multilabel.options import Marked, PrepareMultilabelOptions
 
 _CLASS_COLUMNS: Final = ("classes", "class", "labels", "label", "tags")
@@ -44,7 +44,7 @@ class Table:
     """Names of the classes in the order of labels."""
     rows: Mapping[str, Row]
     """Rows by the names of their files, on disk."""
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     """Notes for the user."""
 
 
@@ -62,7 +62,7 @@ def read_table(path: Path, options: PrepareMultilabelOptions) -> Table:
     counts = Counter(name for row in rows.values() for name in row.classes)
     classes = columns.known or tuple(sorted(counts))
     if not classes:
-        raise DataError(f"{path}: has no {'classes' if rows else 'rows'}")
+        raise table.error(f"has no {'classes' if rows else 'rows'}")
     left_out = f"left out for uncertain or blank classes: {plural(ignored, 'image')}"
     notes = (*([left_out] if ignored else []), *_notes(rows, counts, classes, columns))
     return Table(classes, rows, (*([table.form] if table.form else []), *notes))
@@ -89,17 +89,19 @@ class _Columns:
         """Return a row.
 
         Raises:
-            ValueError: It cannot be used; says why, and what to do.
+            ValueError: It cannot be used; says why, and what to do, in parts as of `DataError`.
         """
         name, split = values[self.file].strip(), split_of(values.get(self.split, ""))
         if not name:
-            raise ValueError(f"names no file in the column {self.file!r}")
+            raise ValueError("names no file in the column ", repr(self.file))
         if self.split and not split:
             text = values[self.split]
-            raise ValueError(f"{name!r} has the split {text!r}; write train, validation or test")
+            said = f"{name!r} has the split {text!r}"
+            raise ValueError("", said, "; write train, validation or test")
         group = values.get(self.group, "")
         if self.group and not group:
-            raise ValueError(f"{name!r} has no group in the column {self.group!r}; write one")
+            what = f" has no group in the column {self.group!r}; write one"
+            raise ValueError("", repr(name), what)
         if self.named:
             return Row(line, name, self._named(name, values), split, group=group)
         marks = {column: values[column].strip() for column in self.known}
@@ -113,8 +115,10 @@ class _Columns:
         unknown = next((part for part in names if self.known and part not in self.known), None)
         if unknown is not None:
             raise ValueError(
-                f"{name!r} has the class {unknown!r}, which --classes does not name; add it there,"
-                " or mend the row (between two classes is --separator)"
+                "",
+                f"{name!r} has the class {unknown!r}",
+                ", which --classes does not name; add it there, or mend the row (between two"
+                " classes is --separator)",
             )
         return names
 
@@ -126,8 +130,10 @@ class _Columns:
             meant = option == "blank" or marks[strange] in _UNCERTAIN
             say = f", say what it means with --{option} positive|negative|ignore" if meant else ""
             raise ValueError(
-                f"{name!r} has {marks[strange]!r} in the column {strange!r}; write 1 or 0{say}, or"
-                " name the columns of classes with --classes"
+                "",
+                f"{name!r} has {marks[strange]!r}",
+                f" in the column {strange!r}; write 1 or 0{say}, or name the columns of classes"
+                " with --classes",
             )
         return tuple(
             column
@@ -146,12 +152,12 @@ def _read(table: tables.Table, columns: _Columns) -> tuple[Mapping[str, Row], in
         try:
             row = columns.row(stored.line, stored.values)
         except ValueError as error:
-            problems.add(stored.line, str(error))
+            problems.add(stored.line, *error.args)
             continue
         first = lines.get(row.file)
         if first is not None:
-            again = f"{row.file!r} is in line {first} already; write one row"
-            problems.add(row.line, again)
+            again = f" is in line {first} already; write one row"
+            problems.add(row.line, "", repr(row.file), again)
             continue
         lines[row.file] = row.line
         ignored += row.ignored
@@ -172,7 +178,7 @@ def _columns(table: tables.Table, options: PrepareMultilabelOptions) -> _Columns
         known = tuple(name for name in names if name not in (file, split, group))
     for name in (file, *([named] if named else known), *([group] if group else [])):
         if name not in names:
-            raise DataError(f"{table.path}: has no column {name!r}; {table.listed}")
+            raise table.error(f"has no column {name!r}; its columns are ", table.names)
     marks = {"": options.blank, **dict.fromkeys(_UNCERTAIN, options.uncertain)}
     return _Columns(file, named, split, known, options.separator, marks, group)
 

@@ -70,7 +70,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
     train, validation = split_folders(path.name for path in images.iterdir() if path.is_dir())
     splits = {"train": train, "validation": validation} if train and validation else {}
     if not any(images.iterdir()):
-        raise DataError(f"{images}: has no files")
+        raise DataError.of("", str(images), ": has no files")
     mark = _TURNED_MARK * TURNED.index(masks.turned)
     mark += crc32(repr(sorted(masks.colours.items())).encode()) if masks.colours else 0
 
@@ -146,7 +146,7 @@ def _notes(inputs: Inputs, masks: MaskFolder, classes: Sequence[str]) -> Iterato
             began = time.monotonic()
             print(f"looking for all classes in masks: {used:,} masks so far", flush=True)
     if ignored and not strange and len(absent) == len(classes) - 1:
-        raise DataError(
+        raise DataError.of(
             f"all masks have only the values 0 and {IGNORED}, and {IGNORED} means pixels that do"
             f" not count: write the pixels of {classes[1]} as 1, or save masks of 1 bit per pixel"
         )

@@ -4,16 +4,19 @@ only.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Final
 
 from common.files import write_table
+from common.text import plural
 from trainer.data.tables.file_names import ByName
 from trainer.data.tables.kept_columns import FILE as KEPT
-from trainer.data.tables.reader import open_table
+from trainer.data.tables.reader import Table, open_table
 from trainer.errors import DataError
 from trainer.extras.slices.leaf import SlicesOptions
 from trainer.tasks.classification.trust import Bin, bin_of, calibration_error, wilson
@@ -22,6 +25,8 @@ FILE: Final = "slices.csv"
 REST: Final = "(none)"
 """Slice of the images that no value is known of."""
 _NAMES: Final = ("name", "file", "filename", "file_name", "path", "image", "datei", "dateiname")
+_LOOKED_FOR: Final = 500
+"""Names of records by which the column of a table that has them is found."""
 COLUMNS: Final = ("slice", "images", "right", "accuracy", "low", "high", "calibration_error")
 
 
@@ -61,12 +66,15 @@ class Row:
         return wilson(self.right, self.images)
 
 
-def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str], str]:
+def slicer(
+    options: SlicesOptions, folder: Path | None = None, names: Iterable[str] = ()
+) -> Callable[[str], str]:
     """Return the function from the name of a record to its slice.
 
     Args:
         options: Definition of the slices.
         folder: Folder of the data set, with the columns that it keeps.
+        names: Names of records, of which the first tell which column of a table has them.
 
     Raises:
         DataError: The table cannot be used.
@@ -78,7 +86,7 @@ def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str]
                 f"{path}: does not exist, as the data set was not made of a table whose columns are"
                 " kept; name a table with --table"
             )
-        values = _column(path, options.column)
+        values = _column(path, options.column, names)
         return lambda name: values.get(name) or REST
     compiled = re.compile(options.pattern or "")
 
@@ -89,13 +97,39 @@ def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str]
     return of_name
 
 
-def _column(path: Path, column: str) -> ByName[str]:
+def check(rows: Sequence[Row], options: SlicesOptions, name: str) -> None:
+    """Check that slices are of some images.
+
+    Args:
+        rows: Counts by slice.
+        options: Definition of the slices.
+        name: Name of one of the images.
+
+    Raises:
+        DataError: No image is in a slice.
+    """
+    if any(row.name != REST for row in rows):
+        return
+    images = f"none of {plural(sum(row.images for row in rows), 'held-out image')}, such as {name}"
+    if options.column is None:
+        raise DataError(
+            f"the pattern {options.pattern!r} finds {images}; it must match their names"
+        )
+    raise DataError(
+        f"{options.table or KEPT}: has a value of {options.column!r} for {images}; a column must"
+        " have their names in the data set, or those of their files"
+    )
+
+
+def _column(path: Path, column: str, records: Iterable[str]) -> ByName[str]:
     """Return the values of a column by the names of files."""
     table = open_table(path)
     table.column(column, (), "--column")
-    names = table.column("name" if "name" in table.columns else None, _NAMES, "")
+    names = _column_of_names(table, column, records)
     if not names:
-        raise DataError(f"{path}: has no column 'name' with the names of records; {table.listed}")
+        raise table.error(
+            "has no column 'name' with the names of records; its columns are ", table.names
+        )
     values: dict[str, str] = {}
     for row in table.rows():
         if row.fault:
@@ -104,6 +138,20 @@ def _column(path: Path, column: str) -> ByName[str]:
         if values.setdefault(name, value) != value:
             raise DataError(f"{path}: line {row.line}: {name!r} has a second value of {column!r}")
     return ByName(values)
+
+
+def _column_of_names(table: Table, column: str, names: Iterable[str]) -> str:
+    """Return the column with most of some names of records; of several, the one whose own name is
+    usual. Empty without any.
+    """
+    usual = table.column(None, _NAMES, "")
+    known, counts = ByName(dict.fromkeys(islice(names, _LOOKED_FOR))), Counter({usual: 0})
+    others = [other for other in table.columns if other != column]
+    for row in table.rows() if others else ():
+        for other in () if row.fault else others:
+            counts[other] += known.path(row.values[other]) is not None
+    # Of equal counts, the first one is the largest.
+    return max(counts, key=lambda other: counts[other])
 
 
 def count(slices: Iterable[str], predictions: Iterable[tuple[bool, float]]) -> list[Row]:

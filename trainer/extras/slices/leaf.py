@@ -18,8 +18,8 @@ class SlicesOptions:
     nothing to find; use `table`."""
 
     table: str | None = None
-    """CSV file with a column `name`, the names of records or of their files, and `column`; its
-    separator and its encoding are found. By default the columns that `prepare table` has kept."""
+    """CSV file with `column`, and a column of the names of records or of their files; that, the
+    separator and the encoding are found. By default the columns that `prepare table` has kept."""
 
     column: str | None = None
     """Column whose values are the slices."""

@@ -11,7 +11,7 @@ from trainer.data.data_set import load_data_set, manifest_folder
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.extras.slices.counts import FILE, count, save, slicer
+from trainer.extras.slices.counts import FILE, check, count, save, slicer
 from trainer.extras.slices.leaf import SlicesOptions
 from trainer.extras.slices.options import SlicesCommandOptions
 from trainer.leaves import tell_rewritten
@@ -31,13 +31,14 @@ def measure_run(predicted: Predicted) -> None:
     if predicted.world.rank:
         return
     config = predicted.config
-    of_name = slicer(config.of(SlicesOptions), manifest_folder(config))
-    predictions = predicted.predictions
+    options, predictions = config.of(SlicesOptions), predicted.predictions
+    of_name = slicer(options, manifest_folder(config), predicted.names())
     # Examples that cannot be decoded have no prediction.
     places = set(predictions.index.tolist())
     slices = (of_name(name) for place, name in enumerate(predicted.names()) if place in places)
     right = (predictions["label"] == predictions["predicted"]).tolist()
     rows = count(slices, zip(right, predictions["probability"].tolist(), strict=True))
+    check(rows, options, next(predicted.names(), ""))
     save(predicted.folder, rows)
     predicted.say(f"{plural(len(rows), 'slice')} of held-out images: {FILE}")
 
@@ -60,16 +61,18 @@ def run(options: SlicesCommandOptions) -> None:
     config = record.config
     if options.data_dir is not None:
         config = replace(config, data=replace(config.data, dir=options.data_dir))
-    of_name = slicer(options, manifest_folder(config))
     data_set = load_data_set(config)
     data_set.check_version(record.data_version, folder.path)
     predictions = list(_predictions(folder.path))
     if not predictions:
         raise DataError(f"{folder.path / PREDICTIONS}: has no line of a prediction")
     places = {place for place, _, _ in predictions}
-    names = RankData(config, data_set, Alone(), 1).validation_names()
-    slices = (of_name(name) for place, name in enumerate(names) if place in places)
+    data = RankData(config, data_set, Alone(), 1)
+    of_name = slicer(options, manifest_folder(config), data.validation_names())
+    names = enumerate(data.validation_names())
+    slices = (of_name(name) for place, name in names if place in places)
     rows = count(slices, ((right, probability) for _, right, probability in predictions))
+    check(rows, options, next(data.validation_names(), ""))
     save(folder.path, rows)
     if (folder.path / PAGE).exists():
         write_report([folder.path])

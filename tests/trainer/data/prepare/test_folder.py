@@ -59,7 +59,7 @@ def test_folders_of_splits_are_known_by_their_names(tmp_path, train, held_out):
 def test_what_is_beside_the_splits_is_named(tmp_path):
     write_images(tmp_path, {"train/cat": 1, "val/cat": 1, "test/cat": 1, "extra": 1})
     notes = folder_inputs(tmp_path).notes
-    assert notes == ("ignored next to train/ and val/ and test/: extra",)
+    assert notes == (("ignored next to train/ and val/ and test/: ", "extra"),)
 
 
 def test_a_test_split_that_serves_for_evaluation_is_named(tmp_path):

@@ -159,6 +159,14 @@ def test_changed_names_keep_no_column_unless_it_is_named(tmp_path, monkeypatch, 
         assert text not in printed.out + printed.err
 
 
+def test_a_column_called_name_stays_apart_from_the_names_of_records(tmp_path):
+    folder(tmp_path, "1.jpg", "2.jpg", "3.jpg", "4.jpg")
+    rows = (f"{number}.jpg,fox{number},{'ab'[number % 2]}" for number in range(1, 5))
+    prepare(tmp_path, "file,name,label", *rows)
+    found = {row["name"]: row["name (table)"] for row in columns(tmp_path / "out")}
+    assert found == {f"{number}.jpg": f"fox{number}" for number in range(1, 5)}
+
+
 def test_columns_can_be_asked_for_later(tmp_path):
     folder(tmp_path, *(f"{n}.jpg" for n in range(1, 5)))
     prepare(tmp_path, *LINES, keep_columns=("none",))

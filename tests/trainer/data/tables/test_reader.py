@@ -49,7 +49,7 @@ def values(table):
 )
 def test_separator_and_encoding_are_found(tmp_path, content, form):
     table = open_table(written(tmp_path, content))
-    assert table.form.endswith(f"columns separated by {form}")
+    assert "".join(table.form).endswith(f"columns separated by {form}")
     assert [{k: v.replace("\x81", "") for k, v in row.items()} for row in values(table)] == ROWS
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,9 @@ from trainer.errors import DataError
 from trainer.extras.detection.boxes import unpack
 from trainer.extras.detection.leaf import BOXES, DETECTION
 from trainer.extras.parquet.format import parquet_format
+from trainer.fitting.suggestion import print_suggestion
 from trainer.leaves import TASKS
+from trainer.presets import parse_train
 
 NAMES = ["cat", "dog"]
 LISTS = pa.struct({
@@ -202,3 +205,14 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
     put(tmp_path, table(GOOD))
     with pytest.raises(ConfigError, match="--target-form: must be one of xywh, corners"):
         describe(tmp_path, target_form="yolo")
+
+
+def test_the_suggested_run_of_boxes_is_for_boxes_even_of_a_single_class(tmp_path, capsys):
+    cats = [lists(([10, 20, 30, 15], 0))] * 3
+    describe(put(tmp_path, table(cats), table(cats)))
+    capsys.readouterr()
+    print_suggestion(tmp_path)
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if "train --" in line)
+    assert parse_train(shlex.split(line)[2:]).task == "detection"
+    assert "nothing to learn" not in printed

@@ -19,6 +19,7 @@ from trainer.extras.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.extras.parquet import describe as parquet_describe
 from trainer.extras.parquet.files import UnfitFileError, find_columns, read_layout
 from trainer.extras.parquet.format import parquet_format
+from trainer.fitting.suggestion import task_of
 
 NUMBERS, TEXTS = pa.int64(), pa.string()
 LISTS = [[0, 2], [1], [], [2, 2]]
@@ -186,3 +187,8 @@ def test_a_run_on_names_ends_with_the_bits_of_one_on_their_numbers(tmp_path, abc
         assert done.returncode == 0, done.stderr
     runs = tmp_path / "runs"
     assert final_state(runs / "rows-names") == final_state(runs / "rows-numbers")
+
+
+def test_the_suggested_run_of_lists_is_for_several_labels(tmp_path, abc):
+    manifest = describe(put(tmp_path, table(LISTS)), class_names=abc)
+    assert task_of(manifest, tmp_path) == MULTILABEL

@@ -89,6 +89,15 @@ def test_the_columns_that_a_data_set_keeps_need_no_table(tmp_path):
     assert [of_kept(name) for name in ("a/b.png", "a/c.png")] == ["north", REST]
 
 
+@pytest.mark.parametrize("title", ["file", "scan"])
+def test_the_column_of_names_is_the_one_with_most_names_of_the_data_set(tmp_path, title):
+    table = tmp_path / "t.csv"
+    table.write_text(f"name,{title},site\nfox,a/1.png,north\nfox,a/2.png,south\n")
+    options = SlicesOptions(table=str(table), column="site")
+    names = ["a/1.png", "a/2.png", "a/3.png"]
+    assert [*map(slicer(options, names=names), names)] == ["north", "south", REST]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -166,6 +175,20 @@ def test_a_table_slices_a_finished_run(run, tmp_path):
     assert {row.name: row.images for row in read(run.path)} == {"a": 150, "b": 150, REST: 60}
 
 
+@pytest.mark.parametrize("option", ["table", "pattern"])
+def test_slices_that_no_image_is_in_are_refused_and_the_file_stays(run, tmp_path, capsys, option):
+    (run.path / "slices.csv").write_text("old")
+    (tmp_path / "t.csv").write_text("file,site\n/data/x.png,a\n")
+    words = {
+        "table": ["--table", str(tmp_path / "t.csv"), "--column", "site"],
+        "pattern": ["--pattern", "site([0-9]+)/"],
+    }[option]
+    assert main(["slices", "--run", str(run.path), *words]) == 3
+    said = capsys.readouterr().err
+    assert f"none of 360 held-out images, such as {names_of(run)[0]}" in said
+    assert (run.path / "slices.csv").read_text() == "old"
+
+
 def test_without_options_or_predictions_the_command_says_so(run, capsys):
     assert main(["slices", "--run", str(run.path)]) == 2
     assert "say what the slices are" in capsys.readouterr().err
@@ -208,6 +231,10 @@ def test_the_final_evaluation_calibrates_and_slices_if_that_is_asked_for(run, ca
     bins = Counter(bin_of(float(row["probability"])) for row in predictions)
     assert {number: one.count for number, one in found.before.bins.items()} == bins
     said = [call.args[0] for call in reporter.console.say.call_args_list]
+    setup.config = replace(config, slices=SlicesOptions(pattern="site([0-9]+)/"))
+    validation.write_predictions(STEP)
+    assert "finds none of 360 held-out images" in capsys.readouterr().err
+    assert read(run.path) == rows
     assert any("10 slices of held-out images" in text for text in said)
 
     config = replace(config, slices=SlicesOptions(table="missing.csv", column="x"))

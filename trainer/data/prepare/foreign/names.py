@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from common.errors import ConfigError
-from common.text import listing
+from common.text import listing, plural
 from trainer.data.prepare.splits import split_of
 from trainer.errors import DataError
 
@@ -14,7 +14,7 @@ _SERIES = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)")
 
 
 def files_by_split(
-    files: Mapping[str, Path], where: str, suffix: str, *, divide: bool
+    files: Mapping[str, Path], where: str, suffix: str, *, divide: bool, named: bool = True
 ) -> dict[str, dict[str, Path]]:
     """Return the files of the training and the held-out split, in their order; and of the split for
     tests, if the files are to be divided.
@@ -28,6 +28,7 @@ def files_by_split(
         suffix: End of their names.
         divide: Whether the held-out split may be missing. The others are then of the split "",
             which is still to be divided; and so are all files if none names a split.
+        named: Whether files may be named in what is printed.
 
     Raises:
         DataError: A split has no files, lacks some, or has files of several series.
@@ -45,13 +46,16 @@ def files_by_split(
         used, others = ({"": train}, others) if train else ({"": others}, {})
     empty = [split for split, paths in used.items() if not paths]
     if empty:
-        raise DataError(
-            f"{where}: has no files *{suffix} of the {' and the '.join(empty)} split; files are"
+        raise DataError.of(
+            "",
+            where,
+            f": has no files *{suffix} of the {' and the '.join(empty)} split; files are"
             f" named such as train-0{suffix} and validation-0{suffix} (or valid, val or test), or"
-            " are in folders with these names"
+            " are in folders with these names",
         )
     if others:
-        print(f"not of a split that is used, so never read:\n{listing([*others])}")
+        shown = f"\n{listing([*others])}" if named else f" {plural(len(others), 'file')}"
+        print(f"not of a split that is used, so never read:{shown}")
     for split, paths in used.items():
         check_series(where, split or "train", paths)
     return used
@@ -77,9 +81,9 @@ def check_series(where: object, split: str, names: Iterable[str]) -> None:
             f"{begin}*-of-{total}{end}" for begin, total, end in sorted(filter(None, series))
         )
         others = " and others" if None in series else ""
-        raise DataError(
-            f"{where}: the {split} shards are of several series: {shown}{others}; keep only one"
-            " in the folder"
+        raise DataError.of(
+            *("", str(where), f": the {split} shards are of several series: ", f"{shown}{others}"),
+            "; keep only one in the folder",
         )
     ((begin, total, end),) = filter(None, series)
     numbers = {int(match[2]) for match in matches if match}
@@ -93,9 +97,9 @@ def check_series(where: object, split: str, names: Iterable[str]) -> None:
     ]
     if missing:
         more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
-        raise DataError(
-            f"{where}: the following {split} shards are missing: {', '.join(missing[:10])}{more};"
-            " copy them as well"
+        raise DataError.of(
+            *("", str(where), f": the following {split} shards are missing: "),
+            *(f"{', '.join(missing[:10])}{more}", "; copy them as well"),
         )
 
 

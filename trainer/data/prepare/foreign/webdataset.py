@@ -145,14 +145,14 @@ def prepare_webdataset(
         DataError: An archive is incomplete, damaged or compressed, or labels have no classes; see
             also `job.prepare`.
     """
-    archives = find_archives(options.input)
+    archives = find_archives(options.input, named=options.names == "kept")
     names = read_class_names(options.class_names)
     inputs = webdataset_inputs(archives, names, options.label_field)
     output = Path(options.output)
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
+def find_archives(given: tuple[str, ...], *, named: bool = True) -> dict[str, dict[str, Path]]:
     """Return the archives of each split, by their names for the user; see `files_by_split`.
 
     Raises:
@@ -172,11 +172,13 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
             name = path.relative_to(root).as_posix() if root.is_dir() else path.name
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):
                 if name in archives:
-                    raise DataError(
-                        f"--input: there are two archives {name}; name a folder that contains both"
+                    raise DataError.of(
+                        "--input: there are two archives ",
+                        name,
+                        "; name a folder that contains both",
                     )
                 archives[name] = path.resolve()
-    return files_by_split(archives, ", ".join(given), _ARCHIVES[0], divide=True)
+    return files_by_split(archives, ", ".join(given), _ARCHIVES[0], divide=True, named=named)
 
 
 def webdataset_inputs(
@@ -256,7 +258,7 @@ def _numbered_classes(archives: Mapping[str, Mapping[str, Path]], field: str) ->
             example = example or f"; for example, {listed.name} {listed.reason}"
     labels.close()
     if largest < 0:
-        raise DataError(f"the archives have no image with a label{example}")
+        raise DataError.of("the archives have no image with a label", example)
     return tuple(f"class {label}" for label in range(largest + 1))
 
 

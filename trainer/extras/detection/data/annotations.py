@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from trainer.data.intake.names import Note
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_of
@@ -28,7 +29,7 @@ class Annotations:
     relative: bool = False
     """Whether boxes are fractions of an image, so that their size does not tell which way up it
     was."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """Notes for the user."""
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from common.errors import ConfigError
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
@@ -128,7 +129,8 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
             yield from _listed(path, number, splits[path], labels, folder)
 
     left = ", ".join(path.name for path in paths if path not in splits)
-    notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
+    unread: Note = ("not read, because there are held-out images in another file: ", left)
+    notes: list[Note] = [unread] * bool(left)
     bare = sum(count.bare for count in counts)
     if bare:
         notes.append(f"{plural(bare, 'annotation')} without a box: taken as no object")
@@ -333,10 +335,13 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
         (file,) = files
         stored = os.fsencode(file.path)
         if database.execute(used, (number + 1, stored)).rowcount != 1:
-            raise DataError(
-                f"{file.path}: has annotations twice, the second time in {path}; an image must have"
-                " one entry in one file: leave the other out, or name the right files with"
-                " --annotations"
+            raise DataError.of(
+                "",
+                file.path,
+                ": has annotations twice, the second time in ",
+                str(path),
+                "; an image must have one entry in one file: leave the other out, or name the right"
+                " files with --annotations",
             )
         # Where a single file describes all splits, the folders tell them.
         of_image = split or named_split(file.path.rpartition("/")[0])

@@ -125,7 +125,7 @@ def prepare_detection(
         raise ConfigError(problems)
     files = Folder(folder)
     if not files.images_count:
-        raise DataError(f"{folder}: has no images ({', '.join(SUFFIXES)})")
+        raise DataError.of("", f"{folder}", f": has no images ({', '.join(SUFFIXES)})")
     jsons = [Path(file) for file in options.annotations] or coco.annotation_files(files)
     if jsons:
         annotations = coco.read(jsons, files, options.classes)
@@ -147,12 +147,12 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, images: i
         if isinstance(file, ImageFile):
             splits.add(file.split)
             count += 1
-        elif not first and options.names == "kept":
+        elif not first:
             first = f": {file.name} {file.reason}"
     if not splits:
-        raise DataError(f"no image has annotations{first}")
+        raise DataError.of("no image has annotations", first)
     if "train" not in splits and "" not in splits:
-        raise DataError(
+        raise DataError.of(
             f"all {plural(count, 'image')} are held out, by the word in the name of their folder or"
             " file; training images are in a folder or file called train"
         )

@@ -18,6 +18,7 @@ import yaml
 
 from common.image_files import SUFFIXES
 from common.text import plural
+from trainer.data.intake.names import Note
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.input_files import ImageFile, StoredFile, in_either_form
 from trainer.data.prepare.splits import used_splits
@@ -177,7 +178,7 @@ def read(folder: Folder, classes: tuple[str, ...]) -> Annotations:
     return Annotations(names, images, boxes, relative=True, notes=(*notes,))
 
 
-def _notes(folder: Folder, bare: int) -> Iterator[str]:
+def _notes(folder: Folder, bare: int) -> Iterator[Note]:
     if bare:
         yield f"{plural(bare, 'image')} without a file of labels: taken as without objects"
     query = "SELECT path FROM file WHERE NOT image AND NOT used"
@@ -187,8 +188,9 @@ def _notes(folder: Folder, bare: int) -> Iterator[str]:
     ]
     if unread:
         yield (
-            f"warning: {plural(len(unread), 'text file')} not read, such as"
-            f" {os.fsdecode(min(unread))}: an image has the same name, but in another folder"
+            f"warning: {plural(len(unread), 'text file')} not read, such as ",
+            os.fsdecode(min(unread)),
+            ": an image has the same name, but in another folder",
         )
 
 
@@ -208,9 +210,12 @@ def _labels(folder: Folder, path: str) -> StoredFile | None:
     places = (place + end for place in _places(path) for end in _ENDS)
     files = [file for place in places if (file := folder.at(place))]
     if len(files) > 1:
-        raise DataError(
-            f"{path}: has two files of labels, {files[0].path} and {files[1].path}; remove the"
-            " wrong one"
+        raise DataError.of(
+            "",
+            path,
+            ": has two files of labels, ",
+            f"{files[0].path} and {files[1].path}",
+            "; remove the wrong one",
         )
     return files[0] if files else None
 
