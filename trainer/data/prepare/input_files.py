@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from common.image_files import LOST, not_listed
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
@@ -33,7 +34,7 @@ _COMPRESSED = {
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
 
-_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin")
+_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin", LOST)
 """Names in lower case that file managers and archives leave behind, besides those that begin with a
 dot."""
 
@@ -185,15 +186,10 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
         root: Folder that paths are relative to, and that links must not leave.
 
     Raises:
-        DataError: The storage fails.
+        DataError: This user may not list a folder, or the storage fails.
     """
     items = _scanned(folder)
-    try:
-        first = sorted(islice(items, _SORTED), key=lambda item: item.name)
-    except PermissionError as error:
-        fault = f"cannot be listed ({error.strerror})"
-        yield StoredFile(folder.relative_to(root).as_posix(), str(folder), 0, 0, 0, fault)
-        return
+    first = sorted(islice(items, _SORTED), key=lambda item: item.name)
     for item in chain(first, items):
         if item.is_dir(follow_symlinks=False) and not is_hidden(item.name):
             yield from in_folder(Path(item.path), root)
@@ -205,8 +201,7 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
     """Return the entries of a folder, sorted by name.
 
     Raises:
-        PermissionError: This user may not list it.
-        DataError: The storage fails.
+        DataError: This user may not list it, or the storage fails.
     """
     return sorted(_scanned(folder), key=lambda item: item.name)
 
@@ -216,10 +211,10 @@ def _scanned(folder: Path) -> Iterator["os.DirEntry[str]"]:
     try:
         with os.scandir(folder) as items:
             yield from items
-    except PermissionError:
-        raise
+    # In both cases an unknown number of files would be missing.
+    except PermissionError as error:
+        raise DataError(not_listed(folder, error)) from error
     except OSError as error:
-        # An unknown number of files would be missing.
         raise DataError(
             f"{folder}: cannot be listed ({error.strerror}); run the same command again to continue"
         ) from error
