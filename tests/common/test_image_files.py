@@ -18,7 +18,7 @@ def refused(monkeypatch):
     names = set()
 
     def scandir(path):
-        if os.path.basename(path) in names:
+        if str(path).rpartition("/")[2] in names:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return scan(path)
 

@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 
 from common.image_files import LOST, not_listed
 from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.options import OTHER_OUTPUT
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column
@@ -406,7 +407,7 @@ class FileReader:
         if len(data) != file.size:
             raise DataError(
                 f"{_where(file)}: has changed since it was listed; when nothing writes there any"
-                " more, start again with an empty --output"
+                f" more, start again with {OTHER_OUTPUT}"
             )
         return data
 

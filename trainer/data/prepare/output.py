@@ -10,6 +10,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.prepare.options import OTHER_OUTPUT
 from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
 from trainer.errors import DataError
 
@@ -21,11 +22,11 @@ def check_folder(output: Path) -> None:
         DataError: It is a file, or contains something else.
     """
     if output.exists() and not output.is_dir():
-        raise DataError(f"{output}: is not a folder; choose another --output")
+        raise DataError(f"{output}: is not a folder; choose {OTHER_OUTPUT}")
     if (output / FILE_NAME).exists() or (output / PARTS).exists() or not output.exists():
         return
     if any(output.iterdir()):
-        raise DataError(f"{output}: is not empty and has no {FILE_NAME}; choose another --output")
+        raise DataError(f"{output}: is not empty and has no {FILE_NAME}; choose {OTHER_OUTPUT}")
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def finished(output: Path, identity: str) -> Manifest | None:
     if manifest.origin.inputs != identity:
         raise DataError(
             f"{output}: contains another data set, or was made from other files or options; remove"
-            " it or choose another --output"
+            f" it or choose {OTHER_OUTPUT}"
         )
     return manifest
 
@@ -90,7 +91,8 @@ def begin(output: Path, identity: str) -> int:
     recorded, _, least = begun.read_text().partition(" ")
     if recorded != identity:
         raise DataError(
-            f"{output}: was begun with other files or options; use the same again, or remove it"
+            f"{output}: was begun with other files or options; use the same again, remove it or"
+            f" choose {OTHER_OUTPUT}"
         )
     return int(least or 1)
 

@@ -16,7 +16,7 @@ from common.program import installed
 from common.text import listing, plural
 from trainer.data.intake.names import without_details
 from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
-from trainer.data.prepare.options import WriteOptions
+from trainer.data.prepare.options import OTHER_OUTPUT, WriteOptions
 from trainer.errors import DataError
 
 REJECTED = "rejected.csv"
@@ -140,7 +140,7 @@ class Rejections:
             f" {text}; {output / REJECTED} lists those found so far:\n{self._reasons()}\n"
             f"To leave them out, continue with the same command and {count:,} or more{so_far}:\n"
             f"    {again(self._command, self._options, count)}\n"
-            "Or repair or remove them, and start again with an empty --output"
+            f"Or repair or remove them, and start again with {OTHER_OUTPUT}"
         )
 
     def _reasons(self) -> str:
