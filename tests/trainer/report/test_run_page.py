@@ -188,7 +188,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
     (run / "metrics.jsonl").write_text(noted)
     text = Reader(page_of(run)).text
     assert "Images are missing: shard 3 is gone." in text
-    assert "held-out image 39 was not kept" in text
+    assert "image 39 was not kept" in text
 
 
 # 3. Contents.
