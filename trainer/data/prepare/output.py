@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import write_atomically, writing
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.options import OTHER_OUTPUT
 from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
@@ -37,7 +37,8 @@ def only_writer(output: Path) -> Iterator[None]:
         UserError: Another process is writing there.
     """
     existed = output.exists()
-    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
     lock = os.open(output, os.O_RDONLY)
     try:
         try:

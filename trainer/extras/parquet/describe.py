@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from common.errors import ConfigError
+from common.files import writing
 from common.image_files import entries_below
 from trainer.data.example import OTHER_COMMANDS, BrokenRecordError
 from trainer.data.manifest import Manifest, Origin
@@ -65,7 +66,8 @@ def prepare_parquet(
     folder = Path(options.input)
     output = Path(options.output or folder)
     by_split = find_files(folder)
-    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
     existing = existing_manifest(output)
     everything = [path for paths in by_split.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
