@@ -38,6 +38,7 @@ from trainer.report.run_data import (
     options,
     show_option,
 )
+from trainer.task_descriptions import Metric
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -101,7 +102,7 @@ def _stats(run: Run) -> list[Stat]:
             Stat(
                 f"{run.images} {metric.label}{so_far}",
                 percent(known[metric.key]),
-                "; ".join(filter(None, (note, _baseline(run, metric.key)))),
+                "; ".join(filter(None, (note, _baseline(run, metric)))),
             )
             for metric, note in zip(
                 metrics or run.task.evaluation[:1], chain([of], repeat("")), strict=False
@@ -120,9 +121,9 @@ def _stats(run: Run) -> list[Stat]:
     ]
 
 
-def _baseline(run: Run, key: str) -> str:
-    value = run.summary.baseline.get(key)
-    return "" if value is None else f"{run.task.baseline} {value:.2%}"
+def _baseline(run: Run, metric: Metric) -> str:
+    value = run.summary.baseline.get(metric.key)
+    return "" if value is None else f"{run.task.baseline_of(metric)} {value:.2%}"
 
 
 def _notes(run: Run) -> list[str]:
