@@ -1,13 +1,18 @@
 """Read JSON, and write files atomically: complete or absent, even if the process is killed."""
 
 import csv
+import errno
 import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
+
+from common.errors import UserError
+
+_REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def parse_json(content: str | bytes) -> Any:
@@ -34,6 +39,32 @@ def parse_object(content: str | bytes) -> dict[str, Any]:
     return data
 
 
+class UnwritableError(UserError, OSError):
+    """This user may not write a file or a folder."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.filename}: is not writable ({self.strerror}); let this user write there, or"
+            " choose another place"
+        )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name a file or a folder, rather than a temporary one in its place, if this user may not write
+    there.
+
+    Raises:
+        UnwritableError: The file system or its permissions refuse.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        raise UnwritableError(error.errno, error.strerror, str(path)) from error
+
+
 def write_atomically(
     path: Path, content: str | bytes, *, errors: str = "strict", sync: bool = False
 ) -> None:
@@ -57,13 +88,21 @@ def write_atomically(
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of another one once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Open a file that takes the place of another one once it is complete.
+
+    Raises:
+        UnwritableError: This user may not write there.
+        OSError: The file cannot be written for another reason.
+    """
     partial = path.with_name(f".{path.name}-{os.getpid()}.partial")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = partial.open("wb")
     try:
-        with partial.open("wb") as file:
+        with opened as file:
             yield file
-        partial.replace(path)
+        with writing(path):
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 

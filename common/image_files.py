@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,11 +18,11 @@ SUFFIXES: Final = (
 accepted. A file given by name may have any."""
 
 _HIDDEN: Final = (
-    *("thumbs.db", "ehthumbs.db", "desktop.ini"),
+    *("thumbs.db", "ehthumbs.db", "desktop.ini", "lost+found"),
     *("__macosx", "@eadir", "$recycle.bin"),
 )
-"""Names in lower case that file managers and archives leave behind, besides those that begin with a
-dot."""
+"""Names in lower case that file managers, file systems and archives leave behind, besides those
+that begin with a dot."""
 
 _EXAMPLES: Final = 3
 """Most entries that a note names."""
@@ -40,6 +39,8 @@ class ImageFiles:
     """Number of entries with the name of an image that are not files, such as broken links."""
     examples: list[Path] = field(default_factory=list)
     """The first of these in each folder."""
+    links: list[Path] = field(default_factory=list)
+    """Links to folders, which are not followed: they may lead in circles."""
 
     @property
     def note(self) -> str:
@@ -52,10 +53,17 @@ class ImageFiles:
             files = plural(self.left_out.total(), "file")
             notes.append(f"left out {files} whose suffix is not that of an image: {counts}")
         if self.no_files:
-            shown = ", ".join(str(path) for path in self.examples[:_EXAMPLES])
+            entries = plural(
+                self.no_files, "broken link, pipe or device", "broken links, pipes or devices"
+            )
             more = ", ..." * (self.no_files > _EXAMPLES)
+            notes.append(f"left out {entries}: {_first(self.examples)}{more}")
+        if self.links:
+            links = plural(len(self.links), "link")
+            more = ", ..." * (len(self.links) > _EXAMPLES)
             notes.append(
-                f"left out {self.no_files:,} broken links, pipes or devices: {shown}{more}"
+                f"left out {links} to folders, whose targets you can name instead:"
+                f" {_first(self.links)}{more}"
             )
         return "; ".join(notes)
 
@@ -70,37 +78,68 @@ class ImageFiles:
             error: Error to raise.
 
         Raises:
-            UserError: There are no images.
+            UserError: There are no images, or this user may not read a folder.
         """
         empty, examples = True, list[Path]()
-        for path in _below(folder):
-            suffix = path.suffix.lower()
-            if path.is_file():
-                if suffix in SUFFIXES:
-                    empty = False
-                    yield path
-                else:
-                    self.left_out[suffix] += 1
-            elif suffix in SUFFIXES and not path.is_dir():
-                self.no_files += 1
-                examples = sorted([*examples, path])[:_EXAMPLES]
+        try:
+            for path in entries_below(folder, error):
+                suffix = path.suffix.lower()
+                if path.is_file():
+                    if suffix in SUFFIXES:
+                        empty = False
+                        yield path
+                    else:
+                        self.left_out[suffix] += 1
+                elif path.is_dir():
+                    if path.is_symlink():
+                        self.links.append(path)
+                elif suffix in SUFFIXES:
+                    self.no_files += 1
+                    examples = sorted([*examples, path])[:_EXAMPLES]
+        except PermissionError as fault:
+            # It may be listed, but not entered.
+            raise error(not_listed(Path(fault.filename).parent, fault)) from fault
         self.examples += examples
         if empty:
             raise error(f"{folder}: has no images ({', '.join(SUFFIXES)}) in it or below")
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield all entries below a folder, without hidden ones, and without those of folders that
-    this user may not list.
+def not_listed(folder: Path | str, fault: PermissionError) -> str:
+    """Return the message about a folder that this user may not read: an unknown number of its
+    images would be missing.
     """
-    with suppress(PermissionError), os.scandir(folder) as entries:
-        for entry in entries:
-            if is_hidden(entry.name):
-                continue
-            path = Path(entry.path)
-            yield path
-            if entry.is_dir(follow_symlinks=False):
-                yield from _below(path)
+    return (
+        f"{folder}: cannot be listed ({fault.strerror}), so that its images would be missing; let"
+        " this user read it, or move it elsewhere"
+    )
+
+
+def _first(paths: Iterable[Path]) -> str:
+    return ", ".join(map(str, sorted(paths)[:_EXAMPLES]))
+
+
+def entries_below(folder: Path, error: type[UserError]) -> Iterator[Path]:
+    """Yield all entries below a folder, in any order, without hidden ones; links to folders are not
+    followed.
+
+    Args:
+        folder: Folder to search.
+        error: Error to raise.
+
+    Raises:
+        UserError: This user may not list a folder.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if is_hidden(entry.name):
+                    continue
+                path = Path(entry.path)
+                yield path
+                if entry.is_dir(follow_symlinks=False):
+                    yield from entries_below(path, error)
+    except PermissionError as fault:
+        raise error(not_listed(folder, fault)) from fault
 
 
 def find_images(names: Iterable[str], error: type[UserError] = UserError) -> ImageFiles:
@@ -111,7 +150,8 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
         error: Error to raise.
 
     Raises:
-        UserError: A folder has no images, or a name is that of a pipe or a device.
+        UserError: A folder has no images or may not be read, or a name is that of a pipe or a
+            device.
     """
     listing = ImageFiles()
     for path in map(Path, names):

@@ -111,7 +111,7 @@ def _optimizer_contradictions(config: Any) -> list[str]:
     if optimizer.warmup_epochs >= config.epochs:
         problems.append(
             f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} must be less than"
-            f" --epochs {config.epochs}"
+            f" --epochs {config.epochs}; give more epochs, or --optimizer.warmup-epochs 0"
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
         problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")

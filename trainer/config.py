@@ -289,6 +289,11 @@ class LogConfig:
     folder and in report.html. None is thumbnails; jobs that
     `python -m jobs` submits keep none."""
 
+    @property
+    def keeps_images(self) -> bool:
+        """Whether a run and its evaluations keep copies of images."""
+        return self.images != "none"
+
 
 @dataclass(frozen=True)
 class TrainConfig(WithLeaves):

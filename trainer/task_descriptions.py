@@ -18,6 +18,10 @@ class Metric:
     batches."""
     more_than: int = 0
     """Number of classes that a data set must exceed for the metric to mean anything."""
+    about: str = ""
+    """Sentence on its meaning, for the runs that have it."""
+    baseline: str = ""
+    """What its baseline predicts, if that differs from the task's."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,10 @@ class TaskDescription:
     comparable: tuple[str, ...] = ()
     """Keys of the evaluation metrics that the training metric may be compared with."""
 
+    def baseline_of(self, metric: Metric) -> str:
+        """Return what the baseline of a metric predicts, in a few words."""
+        return metric.baseline or self.baseline
+
     def metrics(self, classes: int) -> tuple[Metric, ...]:
         """Return the metrics of an evaluation that mean anything for a number of classes."""
         return tuple(metric for metric in self.evaluation if classes > metric.more_than)
@@ -155,9 +163,14 @@ class TaskDescription:
             values: Metrics by key; `baseline` has those of the baseline.
         """
         baseline = values.get("baseline") or {}
+
+        def of_baseline(metric: Metric) -> str:
+            if metric.key not in baseline:
+                return ""
+            return f" ({self.baseline_of(metric)} {baseline[metric.key]:.2%})"
+
         return [
-            f"{metric.label} {value:.2%}"
-            + (f" ({self.baseline} {baseline[metric.key]:.2%})" if metric.key in baseline else "")
+            f"{metric.label} {value:.2%}{of_baseline(metric)}"
             for metric in self.evaluation
             if (value := values.get(metric.key)) is not None
         ]

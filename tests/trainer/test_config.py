@@ -208,7 +208,8 @@ CONTRADICTIONS = {
     ),
     "nothing but warm-up": (
         {"epochs": 3, "optimizer.warmup_epochs": 3.0},
-        "--optimizer.warmup-epochs: 3 must be less than --epochs 3",
+        "--optimizer.warmup-epochs: 3 must be less than --epochs 3; give more epochs, or"
+        " --optimizer.warmup-epochs 0",
     ),
     "falling decays": (
         {"optimizer.decay_epochs": (60.0, 30.0)},

@@ -304,11 +304,17 @@ def print_local_stacks(options: StacksOptions) -> None:
     """`ml-trainer stacks`: print the stacks of all ranks of a run on this machine.
 
     Raises:
-        RunRequestError: A rank does not answer.
+        RunRequestError: The run is finished, or a rank does not answer.
+        CheckpointError: The folder is not that of a run.
     """
+    from trainer.report.run_data import read_run  # noqa: PLC0415 options need it not
+
     run, seconds = Path(options.run), options.seconds
     if not run.is_dir():
         raise RunRequestError(f"{run}: does not exist; name the folder of a run that trains")
+    # A run that continues after its result is not finished.
+    if (run / "result.json").is_file() and read_run(run).state == "finished":
+        raise RunRequestError(f"{run}: is finished; name the folder of a run that trains")
     states, missing = show_stacks(LocalFiles(run), None, seconds, print)
     if not states:
         raise RunRequestError(

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.errors import UserError
-from common.files import parse_json
+from common.files import parse_json, writing
 from common.program import load
 from trainer import __version__
 from trainer.checkpoints.format import Array, Tensors
@@ -202,7 +202,8 @@ def write_export(
     # Also removes the files of a killed process.
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        scratch.mkdir(parents=True)
+        with writing(output):
+            scratch.mkdir(parents=True)
         model, serving, same, more = _save_model(weights, scratch / SAVED_MODEL, top)
         if extra:
             extra(scratch, model, serving)

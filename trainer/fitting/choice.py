@@ -139,8 +139,12 @@ def fitted(config: TrainConfig, images: int, folder: str) -> TrainConfig:
     batch = config.batch_size
     while batch > _SMALLEST_BATCH and images < _STEPS * batch * config.ranks:
         batch //= 2
+    # A step takes the images of all ranks, which there must be.
+    ranks = max(min(config.ranks, images // batch), 1)
+    while batch > 1 and images < batch * ranks:
+        batch //= 2
     data = replace(config.data, source="tfrecords", dir=folder)
-    return replace(config, batch_size=batch, data=data)
+    return replace(config, ranks=ranks, batch_size=batch, data=data)
 
 
 def small_run(preset: str, short: int, smallest: int) -> TrainConfig:

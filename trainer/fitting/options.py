@@ -33,7 +33,8 @@ class FitOptions:
 
     mirror: bool | None = None
     """Whether to mirror half of the training images left to right; None does it with photographs in
-    colour alone, because left and right differ in X-rays, text and many other images."""
+    colour from 64 pixels on alone, because left and right differ in X-rays, text and many other
+    images."""
 
     table: str | None = None
     """CSV file with the class of each image, in place of folders; its columns for file, class,

@@ -5,11 +5,18 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from common.errors import UserError
 from common.program import installed
 from trainer.data.manifest import FILE_NAME
 from trainer.distributed.launcher import SignalForwarder
+from trainer.errors import TIME_LIMIT_STATUS, WATCHDOG_EXIT_CODE, OutOfMemoryError
+
+_SIGNALS: Final = 128
+"""Exit statuses from this on are of steps that a signal has ended."""
+_RESUMABLE: Final = frozenset({TIME_LIMIT_STATUS, WATCHDOG_EXIT_CODE, OutOfMemoryError.exit_code})
+"""Other exit statuses after which the same command continues: nothing need be mended."""
 
 
 class StepError(UserError):
@@ -29,10 +36,15 @@ def run_step(number: int, of: int, args: Sequence[str]) -> None:
         signals.add(process)
         status = process.wait()
     if status:
-        error = StepError(
-            f"step {number} of {of} ended with status {status}; to continue from it, run: {command}"
-        )
-        error.exit_code = status if status > 0 else 128 - status
+        status = status if status > 0 else 128 - status
+        if status < _SIGNALS and status not in _RESUMABLE:
+            remedy = "mend the cause and run the same fit again"
+        elif number < of:
+            remedy = "to continue, run the same fit again"
+        else:
+            remedy = f"to continue from it, run: {command}"
+        error = StepError(f"step {number} of {of} ended with status {status}; {remedy}")
+        error.exit_code = status
         raise error
 
 

@@ -99,7 +99,9 @@ def _metric_columns(metric: Metric, runs: Sequence[Run]) -> Iterator[ResultColum
             max,
             held_out=True,
         )
-    baselines = sorted({run.task.baseline for run in runs if key in run.summary.baseline})
+    baselines = sorted(
+        {run.task.baseline_of(metric) for run in runs if key in run.summary.baseline}
+    )
     if baselines:
         yield ResultColumn(
             f"{metric.label}, {' or '.join(baselines)}",

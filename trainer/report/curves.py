@@ -25,6 +25,8 @@ class Series:
     """Whether to mark each point, for metrics that are measured rarely."""
     compared: bool = True
     """Whether comparisons of runs show the curve."""
+    about: str = ""
+    """Sentence on its meaning, which its panel has if it shows the curve."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ LEARNING = (
                         f"held-out {metric.label}",
                         marked=True,
                         compared=number == 0,
+                        about=metric.about,
                     )
                     for number, metric in enumerate(task.evaluation)
                 ),
@@ -125,7 +128,7 @@ def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
     """Return the plots of one run that have data, without that of an objective that is the training
     loss.
     """
-    panels = _apart([run], panels)
+    panels = [_explained(panel, [run], panel.series) for panel in _apart([run], panels)]
     saved = [(step, f"saved after step {step:,}") for step in run.checkpoints]
     return _plots(
         [
@@ -141,14 +144,22 @@ def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
     )
 
 
+def _explained(panel: Panel, runs: Sequence[Run], series: Sequence[Series]) -> Panel:
+    """Return a panel whose reading explains the series that runs have."""
+    known = [
+        s.about for s in series if s.about and any(r.curve(s.event, s.key).steps for r in runs)
+    ]
+    return replace(panel, reading=" ".join([panel.reading, *known]))
+
+
 def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
     """Return all plots with the curves of several runs, each run in its own colour; without that of
     objectives that are the training losses.
     """
-    shown = []
-    panels = _apart(runs, (*LEARNING, *SPEED))
-    for panel in panels:
+    shown, explained = [], list[Panel]()
+    for panel in _apart(runs, (*LEARNING, *SPEED)):
         compared = [series for series in panel.series if series.compared]
+        explained.append(_explained(panel, runs, compared))
         shown.append(
             [
                 (
@@ -163,7 +174,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
                 for series in compared
             ]
         )
-    return _plots(shown, panels)
+    return _plots(shown, explained)
 
 
 def _apart(runs: Sequence[Run], panels: Sequence[Panel]) -> Sequence[Panel]:

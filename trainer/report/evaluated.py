@@ -8,12 +8,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from trainer.report.run_data import EVALUATIONS
 from trainer.report.write import write_report
 from trainer.run_folder import RunFolder, RunRecord
-
-FOLDER: Final = "evaluations"
 
 
 def write_evaluation(
@@ -40,7 +39,7 @@ def write_evaluation(
     Raises:
         OSError: The folder cannot be written.
     """
-    path = run / FOLDER / name
+    path = run / EVALUATIONS / name
     shutil.rmtree(path, ignore_errors=True)
     folder = RunFolder(path)
     config = replace(record.config, name=name, runs_dir=str(path.parent))

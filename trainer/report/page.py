@@ -58,7 +58,7 @@ def image_file(path: Path) -> bytes | None:
 def kept_image(
     image: bytes | None, index: int, shows: str, lines: Sequence[tuple[str, str, str]]
 ) -> Figure:
-    """Return the figure of a held-out example.
+    """Return the figure of an evaluated example.
 
     Args:
         image: PNG or JPEG; None if it was not kept.
@@ -67,11 +67,11 @@ def kept_image(
         lines: Label, text and value of each line below it.
     """
     if image is None:
-        return Figure(None, f"held-out image {index:,} was not kept", lines)
+        return Figure(None, f"image {index:,} was not kept", lines)
     is_png = image.startswith(_PNG)
     small = is_png and int.from_bytes(image[_PNG_WIDTH]) <= SMALL
     url = data_url(image, "image/png" if is_png else "image/jpeg")
-    return Figure(url, f"Held-out image {index}: {shows}", lines, pixelated=small)
+    return Figure(url, f"Image {index}: {shows}", lines, pixelated=small)
 
 
 def holds_images(sections: Sequence[Section]) -> list[str]:

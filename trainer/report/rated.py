@@ -46,7 +46,7 @@ class Rated:
         """Return both sections; `build` returns the blocks on the classes, from the tables."""
 
         def blocks(noted: Mapping[str, Any], *tables: Sequence[Row]) -> Sequence[Sequence[Block]]:
-            images = plural(len(tables[0]), "held-out image")
+            images = plural(len(tables[0]), f"{run.images} image")
             about = Text(f"{images} after step {noted['step']:,}. {self.hint}", hint=True)
             worst = Text(f"{self.worst}{missing(noted.get('problem'))}", hint=True)
             rated = sorted((float(row[self.column]), int(row["index"]), row) for row in tables[0])
@@ -57,7 +57,7 @@ class Rated:
         return predicted_sections(run, self.tables, titles, blocks)
 
     def _figure(self, run: Run, value: float, index: int, row: Row) -> Figure:
-        rating = ("held-out image", f"{index:,}", f"{self.rating} {value:.2%}")
+        rating = ("image", f"{index:,}", f"{self.rating} {value:.2%}")
         image = image_file(run.path / "overlays" / str(index))
         figure = kept_image(image, index, self.shows, [rating, *self.lines(row)])
         return replace(figure, pixelated=True) if self.pixelated else figure

@@ -6,7 +6,7 @@ files. So missing data are absent here, and each file that cannot be used is a s
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isclose, isfinite
 from pathlib import Path
@@ -30,6 +30,9 @@ IDENTIFYING = ("name", "runs_dir", "max_seconds")
 
 COST = "cost.json"
 """File with the estimated cost of a run, which `python -m jobs download` and `compare` write."""
+
+EVALUATIONS = "evaluations"
+"""Folder of a run with a folder for each evaluation on images that the run does not hold out."""
 
 _COURSE = ("start", "train", "stop", "finish")
 """Events that determine the state of a run."""
@@ -89,15 +92,15 @@ class Summary:
     step: int
     epoch: float | None
     metrics: Mapping[str, float | None]
-    """Metrics of the task on the held-out images, by key."""
+    """Metrics of the task on the evaluated images, by key."""
     baseline: Mapping[str, float]
     """The same metrics of a prediction that ignores the images; empty if they are not known."""
     warnings: tuple[str, ...]
     """Notes that a reader must know before the metrics."""
     loss: float | None
-    """Mean loss of the held-out images, after the step that the metrics are of."""
+    """Mean loss of the evaluated images, after the step that the metrics are of."""
     examples: int | None
-    """Number of held-out images."""
+    """Number of evaluated images."""
     images_per_second: float | None
     """Images/s: the mean over the training time of the result, or the median of the intervals so
     far."""
@@ -138,6 +141,17 @@ class Run:
         if last == "finish" and self.result is not None:
             return "finished"
         return "stopped" if last == "stop" else "unfinished"
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether it is an evaluation of a run on images that the run does not hold out."""
+        return self.path.resolve().parent.name == EVALUATIONS
+
+    @property
+    def images(self) -> str:
+        """Word for the images that the metrics are of."""
+        split = self.path.resolve().name.rpartition("-")[2] if self.evaluated else ""
+        return {"test": "test", "all": "evaluated"}.get(split, "held-out")
 
     @property
     def task(self) -> TaskDescription:
@@ -241,7 +255,10 @@ def read_run(path: Path) -> Run:
         content = _json(path / "result.json", problems)
         result = content if isinstance(content, dict) else None
     cost = _cost(_json(path / COST, problems)) if (path / COST).exists() else None
-    return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems), cost)
+    run = Run(path, path.resolve().name, stored, config, lines, result, tuple(problems), cost)
+    if run.evaluated:
+        return replace(run, name=f"{path.resolve().parents[1].name} on {run.name}")
+    return run
 
 
 def number(value: object) -> float | None:

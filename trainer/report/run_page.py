@@ -38,6 +38,7 @@ from trainer.report.run_data import (
     options,
     show_option,
 )
+from trainer.task_descriptions import Metric
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -54,14 +55,17 @@ def run_page(run: Run) -> str:
     sections = [
         *load(run.task.report)(run),
         *(section for leaf in LEAVES if leaf.sections for section in load(leaf.sections)(run)),
-        curves_section(plot_run(run), _hint(run)),
+        *([] if run.evaluated else [curves_section(plot_run(run), _hint(run))]),
         Section("configuration", "Configuration", _configuration(run)),
-        Section("environment", "Environment", [_environment(run.attempts)]),
-        Section("speed", "Speed", _speed(run)),
     ]
+    if not run.evaluated:
+        sections += [
+            Section("environment", "Environment", [_environment(run.attempts)]),
+            Section("speed", "Speed", _speed(run)),
+        ]
     return render_page(
         Page(
-            title=f"{run.name} · training report",
+            title=f"{run.name} · {'evaluation' if run.evaluated else 'training'} report",
             heading=run.name,
             lead=" · ".join(filter(None, what)),
             state="not finished" if run.state == "unfinished" else run.state,
@@ -96,24 +100,30 @@ def _stats(run: Run) -> list[Stat]:
     return [
         *(
             Stat(
-                f"held-out {metric.label}{so_far}",
+                f"{run.images} {metric.label}{so_far}",
                 percent(known[metric.key]),
-                "; ".join(filter(None, (note, _baseline(run, metric.key)))),
+                "; ".join(filter(None, (note, _baseline(run, metric)))),
             )
             for metric, note in zip(
                 metrics or run.task.evaluation[:1], chain([of], repeat("")), strict=False
             )
         ),
-        Stat("images/s", None if speed is None else f"{speed:,.1f}", ranks),
-        Stat(f"time{so_far}", duration(summary.seconds), attempts),
+        *(
+            []
+            if run.evaluated
+            else [
+                Stat("images/s", None if speed is None else f"{speed:,.1f}", ranks),
+                Stat(f"time{so_far}", duration(summary.seconds), attempts),
+            ]
+        ),
         Stat("steps", count(summary.step), reached),
         *([Stat("estimated cost", money(run.cost.amount, run.cost.currency))] if run.cost else []),
     ]
 
 
-def _baseline(run: Run, key: str) -> str:
-    value = run.summary.baseline.get(key)
-    return "" if value is None else f"{run.task.baseline} {value:.2%}"
+def _baseline(run: Run, metric: Metric) -> str:
+    value = run.summary.baseline.get(metric.key)
+    return "" if value is None else f"{run.task.baseline_of(metric)} {value:.2%}"
 
 
 def _notes(run: Run) -> list[str]:
@@ -179,7 +189,7 @@ def _configuration(run: Run) -> list[Block]:
         Table(f"Options that differ from the preset {name}", heads, changed, "facts", code=True)
         if changed
         else Text(f"All options are those of the preset {name}."),
-        Details("The command", [Code(command)]),
+        *([] if run.evaluated else [Details("The command", [Code(command)])]),
         Details("All options", [Table(first, ("option", "value"), every, "facts", code=True)]),
     ]
 

@@ -295,7 +295,7 @@ def _write_evaluation(opened: OpenCheckpoint, options: EvaluateOptions, result: 
         image, target = data.validation_example(example)
         return image, target, evaluator.logits(image[None])[0]
 
-    shown = record.config.log.images == "thumbnails"
+    shown = record.config.log.keeps_images
     groups = data.validation_groups(options.split)
     held_out = HeldOut(record.class_names, data.validation_image, predict, shown, groups)
     try:

@@ -165,7 +165,7 @@ class Attempt:
         evaluator = Evaluator(task, model, communicator, normalization, xla=xla)
         self._validation = Validation(
             task, evaluator, self._rank_data, setup, communicator, reporter, timer,
-            watchdog.alive, shown=setup.config.log.images != "none",
+            watchdog.alive, shown=setup.config.log.keeps_images,
         )  # fmt: skip
         record = setup.record.to_json()
         self._saver = Saver(

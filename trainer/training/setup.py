@@ -191,7 +191,7 @@ def run_name(config: TrainConfig) -> str:
 def warn(setup: RunSetup, local_ranks: int) -> None:
     """Print warnings about what works, but perhaps not as intended."""
     data_set, plan = setup.data_set, setup.plan
-    notes = _recipe_warnings(setup.config, plan.ranks, plan.schedule)
+    notes = recipe_warnings(setup.config, plan.ranks, plan.schedule)
     if local_ranks > cores():
         notes.append(
             f"{local_ranks} ranks share {cores()} cores and will take turns; with --ranks"
@@ -208,10 +208,11 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
     _print_warnings(notes)
 
 
-def _recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
+def recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
     """Return warnings about numbers that follow from the configuration and the world size."""
     warnings = preset_warnings(config, ranks)
-    if schedule is not None:
+    # The layers of an own network need not be built with the option.
+    if schedule is not None and config.model.builder is None:
         outdated = batch_norm_warning(schedule, config.model.batch_norm_momentum)
         warnings += [outdated] if outdated else []
     return warnings
@@ -236,7 +237,7 @@ def print_dry_run(config: TrainConfig) -> None:
     except DataError as error:
         if config.data.source not in EMBEDDED_EXAMPLES:
             print(f"The derived numbers need the data set's manifest: {error}")
-            _print_warnings(_recipe_warnings(config, ranks, None))
+            _print_warnings(recipe_warnings(config, ranks, None))
             return
     examples = data_set.training_examples if data_set else EMBEDDED_EXAMPLES[config.data.source]
     plan = make_plan(config, ranks, examples, data_set.classes if data_set else None)
@@ -272,7 +273,7 @@ def print_dry_run(config: TrainConfig) -> None:
     expectation = EXPECTATIONS.get(config.preset)
     if expectation:
         print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")
-    _print_warnings(_recipe_warnings(config, ranks, schedule))
+    _print_warnings(recipe_warnings(config, ranks, schedule))
 
 
 def _scaling(config: TrainConfig) -> str:

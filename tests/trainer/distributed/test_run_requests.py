@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.trainer.support.written_run import write_run
 from trainer.config import WatchdogConfig
 from trainer.distributed import request_listener, run_requests
 from trainer.distributed.rank import Rank
@@ -144,6 +145,17 @@ def test_a_run_that_does_not_train_or_exist_is_told(tmp_path):
         print_local_stacks(StacksOptions(str(tmp_path), 0.1))
     with pytest.raises(RunRequestError, match="does not exist"):
         print_local_stacks(StacksOptions(str(tmp_path / "none"), 0.1))
+
+
+def test_a_finished_run_is_told_at_once(tmp_path):
+    run = write_run(tmp_path / "run")
+    with pytest.raises(RunRequestError, match=f"{run}: is finished; name the folder of a run"):
+        print_local_stacks(StacksOptions(str(run), 30))
+    with (run / "metrics.jsonl").open("a") as file:
+        # It continues.
+        file.write('{"event": "start", "step": 100, "attempt": 3}\n')
+    with pytest.raises(RunRequestError, match="is it training"):
+        print_local_stacks(StacksOptions(str(run), 0.1))
 
 
 def test_nothing_is_written_unless_asked(tmp_path):

@@ -4,11 +4,24 @@ from dataclasses import replace
 
 import pytest
 
+from tests import ROOT
 from trainer.data.imbalance.leaf import ImbalanceOptions
 from trainer.early_stop.leaf import EarlyStopOptions, ended
-from trainer.fitting.choice import EPOCHS, MOST_WORK, SIZES, UNEQUAL, Facts, choose
+from trainer.fitting.choice import (
+    EPOCHS,
+    FULL_SIZES,
+    JUDGES,
+    MOST_WORK,
+    PHOTOGRAPH_CROP,
+    SIZES,
+    SMALL,
+    UNEQUAL,
+    Facts,
+    choose,
+)
 from trainer.presets import parse_train, to_args
 from trainer.tasks.classification.leaf import CLASSIFICATION
+from trainer.training.plan import make_plan
 
 SUGGESTION = CLASSIFICATION.suggestion
 XRAYS = Facts(3000, 224, (2130, 660, 210))
@@ -59,6 +72,47 @@ def test_larger_images_are_taken_only_as_far_as_the_work_stays_bounded(images, s
     assert size in SIZES
     assert size <= max(short or 0, SIZES[0])
     assert size == SIZES[0] or images * epochs * (size / SIZES[0]) ** 2 <= MOST_WORK
+
+
+@pytest.mark.parametrize(
+    ("short", "images", "ranks", "batch"),
+    [
+        *((16, 1, 1, 1), (16, 2, 1, 2), (16, 4, 1, 4), (16, 7, 1, 4), (16, 8, 2, 4)),
+        *((16, 128, 2, 8), (224, 3, 1, 2), (224, 4, 1, 4), (224, 64, 1, 8)),
+    ],
+)
+def test_a_step_needs_no_more_images_than_there_are(short, images, ranks, batch):
+    config = chosen(Facts(images, short)).config
+    assert (config.ranks, config.batch_size) == (ranks, batch)
+    assert make_plan(config, config.ranks, images).global_batch <= images
+
+
+def test_the_page_has_the_numbers_of_the_choice():
+    page = (ROOT / "docs" / "train-on-your-images.md").read_text()
+    table = page.split("## What fit chooses")[1].split("| to | add |")[0]
+
+    def run(images, short, **more):
+        config = chosen(Facts(images, short, gpu=more.pop("gpu", False)), **more).config
+        return config.epochs, config.model.image_size
+
+    (fewest, _), (most, largest) = run(10**6, 224), run(1, 224)
+    (few, least), (many, _) = run(10**6, 32, weights="w"), run(1, 224, weights="w")
+    sizes = ", ".join(map(str, SIZES[:-1])) + f" or {largest}"
+    for words in (
+        f"below {SMALL} pixels, whole images for {run(900, 32)[0]} epochs",
+        f"else {sizes} pixels",
+        f"{fewest} to {most} epochs, so that the network sees {run(2000, 64)[0] * 2000:,} images",
+        f"{least} or {largest} pixels whatever the short side, and {few} to {many} epochs",
+        f"sees {run(1000, 64, weights='w')[0] * 1000:,} images",
+        f"a class with {UNEQUAL:g} times the images",
+        f"{JUDGES} held-out images or more",
+        f"JPEGs in colour, from {SMALL} pixels on",
+        f"crops of {PHOTOGRAPH_CROP:.0%}".replace("%", " %"),
+        f"a GPU, and images of {FULL_SIZES[0]} pixels or more",
+        f"up to {FULL_SIZES[-1]} pixels",
+        f"{run(9, 224, gpu=True)[0]}, or {run(9, 224, gpu=True, weights='w')[0]} with `--weights`",
+    ):
+        assert words in table
 
 
 def test_classes_are_weighted_from_a_ratio_on_and_the_reason_names_it():

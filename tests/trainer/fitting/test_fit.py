@@ -182,19 +182,41 @@ def test_an_array_that_is_not_an_image_is_named(model, shape, kind):
         model.predict(np.zeros(shape, kind))
 
 
-def test_a_step_that_fails_ends_with_its_status_and_says_how_to_continue(tmp_path, capfd):
+def test_a_step_that_fails_ends_with_its_status_and_says_to_mend_the_cause(tmp_path, capfd):
     missing = str(tmp_path / "missing")
-    with pytest.raises(StepError) as raised:
+    with pytest.raises(StepError, match=r"; mend the cause and run the same fit again$") as raised:
         run_step(2, 4, ["verify", missing])
     assert raised.value.exit_code == DataError.exit_code
-    assert f"ml-trainer verify {shlex.quote(missing)}" in str(raised.value)
-    assert f"error: {missing}" in capfd.readouterr().err
+    said = capfd.readouterr()
+    assert f"ml-trainer verify {shlex.quote(missing)}" in said.out
+    assert f"error: {missing}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "words"),
+    [
+        (4, 1, "mend the cause and run the same fit again"),
+        (4, 2, "mend the cause and run the same fit again"),
+        (4, 8, "to continue from it, run: ml-trainer train --name 'a b'"),
+        (4, 9, "to continue from it, run: ml-trainer train --name 'a b'"),
+        (4, 138, "to continue from it, run: ml-trainer train --name 'a b'"),
+        (1, 1, "mend the cause and run the same fit again"),
+        (1, 130, "to continue, run the same fit again"),
+    ],
+)
+def test_the_last_line_is_what_can_succeed(monkeypatch, number, status, words):
+    monkeypatch.setattr(steps, "installed", lambda script: script)
+    monkeypatch.setattr(steps, "_program", lambda _: [*("sh", "-c"), f"exit {status}"])
+    with pytest.raises(StepError) as raised:
+        run_step(number, 4, ["train", "--name", "a b"])
+    assert str(raised.value) == f"step {number} of 4 ended with status {status}; {words}"
+    assert raised.value.exit_code == status
 
 
 def test_a_stop_signal_reaches_the_step(monkeypatch):
     code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM); signal.pause()"
     monkeypatch.setattr(steps, "_program", lambda args: [sys.executable, "-c", code, *args])
-    with pytest.raises(StepError) as raised:
+    with pytest.raises(StepError, match="status 143; to continue, run the same fit") as raised:
         run_step(1, 4, ["train"])
     assert raised.value.exit_code == 128 + 15
 

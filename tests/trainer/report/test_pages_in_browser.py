@@ -2,6 +2,7 @@
 answer a pointer.
 """
 
+import json
 import re
 
 import pytest
@@ -112,16 +113,37 @@ FILLED = """[...document.querySelectorAll(".plots, .gallery, .columns")].map((gr
 """Kind of each group of blocks, and the part of its width that its last row fills."""
 
 
-def test_no_row_is_half_empty_on_a_wide_screen(tmp_path):
+BROKEN = """[...document.querySelectorAll(".numbers td, .numbers tbody th")].filter((cell) => {
+  const range = document.createRange(), key = cell.querySelector(".key");
+  range.selectNodeContents(cell.matches("td") || !key ? cell : key.nextSibling);
+  const lines = [...range.getClientRects()].filter((box) => box.width);
+  if (key) return Math.abs(lines[0].bottom - key.getBoundingClientRect().bottom) > 12;
+  return cell.matches("td") && new Set(lines.map((box) => Math.round(box.top))).size > 1;
+}).map((cell) => cell.textContent)"""
+"""Numbers that are on two lines, and names whose key is on another line."""
+
+
+def change_result(run, **changes):
+    path = run / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_no_row_is_half_empty_and_no_number_divided_on_a_wide_screen(tmp_path):
     pages = {}
     for mistakes in (1, 2, 3, 5, 7, 13):
         wrong = [(n % 10, (n + 1) % 10) for n in range(mistakes)]
         run = write_run(tmp_path / f"run-{mistakes}", wrong=wrong)
         pages[f"wrong-{mistakes}"] = write_report([run]), 1280
-    seen, console = look(tmp_path, pages, more=FILLED)
+    baseline = {"top1": 0.5, "balanced_accuracy": 0.1, "top5": 0.5}
+    runs = [write_run(tmp_path / name, runs_dir=name) for name in ("soft", "hard")]
+    for run in runs:
+        change_result(run, training_seconds=15.2, balanced_accuracy=0.5, baseline=baseline)
+    pages["compared"] = write_report(runs), 1280
+    seen, console = look(tmp_path, pages, more=f"({{filled: {FILLED}, broken: {BROKEN}}})")
     assert console == []
     for name, page in seen.items():
-        kinds = [kind for kind, _ in page["more"]]
-        assert {"plots", "gallery", "columns"} == set(kinds), name
-        for kind, filled in page["more"]:
+        assert page["more"]["broken"] == []
+        kinds = [kind for kind, _ in page["more"]["filled"]]
+        assert name == "compared" or {"plots", "gallery", "columns"} == set(kinds), name
+        for kind, filled in page["more"]["filled"]:
             assert filled > (0.55 if kind == "gallery" else 0.99), (name, kind)

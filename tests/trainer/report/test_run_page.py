@@ -188,7 +188,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
     (run / "metrics.jsonl").write_text(noted)
     text = Reader(page_of(run)).text
     assert "Images are missing: shard 3 is gone." in text
-    assert "held-out image 39 was not kept" in text
+    assert "image 39 was not kept" in text
 
 
 # 3. Contents.
@@ -213,9 +213,9 @@ def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
 def test_the_images_shown_are_those_of_the_mistakes_the_surest_first(run):
     images = Reader(page_of(run)).all("img")
     assert [image["alt"] for image in images] == [
-        "Held-out image 39: 8, predicted as 1",
-        "Held-out image 38: 3, predicted as 5",
-        "Held-out image 37: 3, predicted as 5",
+        "Image 39: 8, predicted as 1",
+        "Image 38: 3, predicted as 5",
+        "Image 37: 3, predicted as 5",
     ]
     for image, index in zip(images, (39, 38, 37), strict=True):
         data = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))
@@ -296,6 +296,17 @@ def test_the_interval_is_for_the_true_accuracy_and_of_groups_where_there_are_som
     text = Reader(page_of(run)).text
     low, high = wilson_of_groups([(10, 10), (10, 10), (10, 10), (7, 10)])
     assert f"lies between {low:.2%} and {high:.2%}. They come in 4 groups" in text
+
+
+def test_metrics_that_a_run_lacks_are_not_explained(run):
+    explained = "Top-5: the fraction whose class is among the five most probable."
+    assert explained in Reader(page_of(run)).text
+    path = run / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"top5"', '"other"'))
+    text = Reader(page_of(run)).text
+    assert "Fraction of images whose class is the most probable (top-1)." in text
+    assert "Top-5" not in text
+    assert "Balanced accuracy: " not in text
 
 
 def test_losses_that_are_compared_are_one_quantity(run):

@@ -1,6 +1,7 @@
 """`ml-trainer score`: files of scores, which an interruption does not change."""
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -318,6 +319,21 @@ def test_a_folder_without_images_is_refused(score, tmp_path):
     status, _, err = score("--output", tmp_path / "scores", source=tmp_path)
     assert status == 3
     assert "has no images (.jpg, .jpeg, .png, " in err
+    assert not (tmp_path / "scores").exists()
+
+
+def test_a_folder_that_may_not_be_listed_is_refused(score, images, tmp_path, monkeypatch):
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("/1"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    status, _, err = score("--output", tmp_path / "scores")
+    assert status == 3
+    assert f"{images}/1: cannot be listed" in err
     assert not (tmp_path / "scores").exists()
 
 

@@ -1,6 +1,7 @@
 """Evaluations on images that a run does not hold out: a split for tests, or another data set."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.trainer.support.data_sets.hospital import write_hospital
 from tests.trainer.support.data_sets.image_folders import content, prepare, records
 from tests.trainer.support.made_run import make_run
+from tests.trainer.support.reader import Reader
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
 from trainer.cli import main
@@ -18,6 +20,7 @@ from trainer.errors import DataError
 from trainer.extras.calibration.fit import calibrate
 from trainer.extras.calibration.options import CalibrateOptions
 from trainer.report.run_data import read_run
+from trainer.tasks.classification.files import THUMBNAILS
 from trainer.training.evaluator import evaluate_run
 from trainer.training.options import EvaluateOptions
 
@@ -57,7 +60,12 @@ def test_the_split_for_tests_is_evaluated_with_a_report_and_nothing_else_reads_i
     assert found.state == "finished"
     assert found.summary.metrics["top1"] == test.metrics["top1"]
     assert found.summary.examples == test.examples
-    assert "training report" in (folder / "report.html").read_text()
+    page = Reader((folder / "report.html").read_text()).text
+    assert "run on test" in page
+    assert f"% of {test.examples} test images are right" in page
+    assert not re.search("held-out|Images are missing|No attempt|Nothing was timed|images/s", page)
+    wrong = min(round((1 - test.metrics["top1"]) * test.examples), THUMBNAILS)
+    assert len(list((folder / "mistakes").iterdir())) == wrong > 0
     assert len((folder / "predictions.csv").read_text().splitlines()) == test.examples + 1
     assert {k: v for k, v in content(run.path).items() if "evaluations" not in k} == before
     # Evaluations, the choice of the best weights and calibration read validation alone.

@@ -9,8 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
+from trainer.model_config import ModelConfig
 from trainer.presets import PRESETS
 from trainer.training.plan import Schedule, batch_norm_warning, make_plan
+from trainer.training.setup import recipe_warnings
 
 COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
 STEPS = Schedule(
@@ -275,6 +277,14 @@ def test_the_warning_names_a_momentum_that_is_small_enough():
     used = float(warning.partition("use ")[2].partition(",")[0])
     assert 0.5 < used < 0.9
     assert batch_norm_warning(plan.schedule, used) is None
+
+
+@pytest.mark.parametrize(("builder", "warned"), [(None, True), ("my.net:build", False)])
+def test_an_own_network_which_need_not_take_the_momentum_is_not_warned_of(builder, warned):
+    config = config_of(batch_size=1024, epochs=20, model=ModelConfig(builder=builder))
+    schedule = make_plan(config, 1, 1437).schedule
+    words = " ".join(recipe_warnings(config, 1, schedule))
+    assert ("--model.batch-norm-momentum" in words) == warned
 
 
 def test_a_rate_that_never_falls_leaves_nothing_but_old_statistics():

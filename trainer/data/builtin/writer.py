@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from common.files import writing
 from common.program import load
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
@@ -87,8 +88,9 @@ def write_data_set(
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / FILE_NAME).exists():
         raise DataError(f"{folder}: is not empty and has no {FILE_NAME}; choose another --output")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         scratch.chmod(0o755)
         splits = {

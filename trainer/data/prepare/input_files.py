@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from unicodedata import normalize
 
-from common.image_files import is_hidden
+from common.image_files import is_hidden, not_listed
 from trainer.data.intake.names import Naming, Note
 from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.options import OTHER_OUTPUT
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column
@@ -203,15 +204,10 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
         root: Folder that paths are relative to, and that links must not leave.
 
     Raises:
-        DataError: The storage fails.
+        DataError: This user may not list a folder, or the storage fails.
     """
     items = _scanned(folder)
-    try:
-        first = sorted(islice(items, _SORTED), key=lambda item: item.name)
-    except PermissionError as error:
-        fault = f"cannot be listed ({error.strerror})"
-        yield StoredFile(folder.relative_to(root).as_posix(), str(folder), 0, 0, 0, fault)
-        return
+    first = sorted(islice(items, _SORTED), key=lambda item: item.name)
     for item in chain(first, items):
         if item.is_dir(follow_symlinks=False) and not is_hidden(item.name):
             yield from in_folder(Path(item.path), root)
@@ -223,8 +219,7 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
     """Return the entries of a folder, sorted by name.
 
     Raises:
-        PermissionError: This user may not list it.
-        DataError: The storage fails.
+        DataError: This user may not list it, or the storage fails.
     """
     return sorted(_scanned(folder), key=lambda item: item.name)
 
@@ -234,10 +229,10 @@ def _scanned(folder: Path) -> Iterator["os.DirEntry[str]"]:
     try:
         with os.scandir(folder) as items:
             yield from items
-    except PermissionError:
-        raise
+    # In both cases an unknown number of files would be missing.
+    except PermissionError as error:
+        raise DataError.of("", str(folder), not_listed("", error)) from error
     except OSError as error:
-        # An unknown number of files would be missing.
         raise DataError.of(
             "",
             str(folder),
@@ -439,7 +434,7 @@ class FileReader:
             raise DataError.of(
                 *_about(file),
                 ": has changed since it was listed; when nothing writes there any more, start again"
-                " with an empty --output",
+                f" with {OTHER_OUTPUT}",
             )
         return data
 

@@ -15,6 +15,9 @@ Turned: TypeAlias = Literal["reject", "upright", "stored"]
 NAME_FILES: Final = ("name_key", "name_table")
 """Options about names that are files, of which no output tells."""
 
+OTHER_OUTPUT: Final = "another --output (with `fit`: another --data)"
+"""What to choose if a folder cannot take the data set: `fit` runs the preparation as well."""
+
 
 @dataclass(frozen=True)
 class WriteOptions(DuplicateOptions):

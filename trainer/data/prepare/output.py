@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import write_atomically, writing
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.prepare.options import OTHER_OUTPUT
 from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
 from trainer.errors import DataError
 
@@ -21,13 +22,11 @@ def check_folder(output: Path) -> None:
         DataError: It is a file, or contains something else.
     """
     if output.exists() and not output.is_dir():
-        raise DataError.of(f"{output}: is not a folder; choose another --output")
+        raise DataError.of(f"{output}: is not a folder; choose {OTHER_OUTPUT}")
     if (output / FILE_NAME).exists() or (output / PARTS).exists() or not output.exists():
         return
     if any(output.iterdir()):
-        raise DataError.of(
-            f"{output}: is not empty and has no {FILE_NAME}; choose another --output"
-        )
+        raise DataError.of(f"{output}: is not empty and has no {FILE_NAME}; choose {OTHER_OUTPUT}")
 
 
 @contextmanager
@@ -38,7 +37,8 @@ def only_writer(output: Path) -> Iterator[None]:
         UserError: Another process is writing there.
     """
     existed = output.exists()
-    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
     lock = os.open(output, os.O_RDONLY)
     try:
         try:
@@ -70,7 +70,7 @@ def finished(output: Path, identity: str) -> Manifest | None:
     if manifest.origin.inputs != identity:
         raise DataError.of(
             f"{output}: contains another data set, or was made from other files or options; remove"
-            " it or choose another --output"
+            f" it or choose {OTHER_OUTPUT}"
         )
     return manifest
 
@@ -92,7 +92,8 @@ def begin(output: Path, identity: str) -> int:
     recorded, _, least = begun.read_text().partition(" ")
     if recorded != identity:
         raise DataError.of(
-            f"{output}: was begun with other files or options; use the same again, or remove it"
+            f"{output}: was begun with other files or options; use the same again, remove it or"
+            f" choose {OTHER_OUTPUT}"
         )
     return int(least or 1)
 

@@ -15,7 +15,7 @@ from common.fields import to_flags
 from common.program import installed
 from common.text import listing, plural, without_details
 from trainer.data.prepare.on_disk import decoded, encoded, scratch_database
-from trainer.data.prepare.options import WriteOptions
+from trainer.data.prepare.options import OTHER_OUTPUT, WriteOptions
 from trainer.errors import DataError
 
 REJECTED = "rejected.csv"
@@ -142,7 +142,7 @@ class Rejections:
             f"{count:,} of {self.total:,} files are not usable images, more than --max-rejected"
             f" {text}; {output / REJECTED} lists those found so far:\n{self._reasons()}\n"
             f"To leave them out, continue with the same command and {remedy}\n"
-            "Or repair or remove them, and start again with an empty --output"
+            f"Or repair or remove them, and start again with {OTHER_OUTPUT}"
         )
 
     def _reasons(self) -> str:

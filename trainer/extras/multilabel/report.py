@@ -30,7 +30,7 @@ def sections(run: Run) -> list[Section]:
     def blocks(
         noted: Mapping[str, Any], rated: Sequence[Row], classes: Sequence[Row], bins: Sequence[Row]
     ) -> Sequence[Sequence[Block]]:
-        facts = f"{plural(len(rated), 'held-out image')} after step {noted['step']:,}."
+        facts = f"{plural(len(rated), f'{run.images} image')} after step {noted['step']:,}."
         worst = Text(
             "The images with the largest loss: the classes that they have, and those that the model"
             f" says.{missing(noted.get('problem'))}",
@@ -70,8 +70,8 @@ def _classes(facts: str, classes: Sequence[Row], run: Run) -> list[Block]:
     options = run.config.of(MultilabelOptions) if run.config else MultilabelOptions()
     absent = sum(row["images"] == "0" for row in classes)
     left_out = (
-        f" The means leave out {plural(absent, 'class', 'classes')} of {len(classes):,} that no"
-        " held-out image has."
+        f" The means leave out {plural(absent, 'class', 'classes')} of {len(classes):,} that none"
+        " of these images has."
         if absent
         else ""
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from common.errors import ConfigError
+from common.files import writing
+from common.image_files import entries_below
 from trainer.data.example import OTHER_COMMANDS, BrokenRecordError
 from trainer.data.manifest import Manifest, Origin
 from trainer.data.prepare.foreign.in_place import (
@@ -68,7 +70,8 @@ def prepare_parquet(
     folder = Path(options.input)
     output = Path(options.output or folder)
     by_split = find_files(folder)
-    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
     existing = existing_manifest(output)
     everything = [path for paths in by_split.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
@@ -133,8 +136,9 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
         raise DataError(f"{folder}: there is no such folder")
     by_split = {
         path.relative_to(folder).as_posix(): path
-        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
+        for path in sorted(entries_below(folder, DataError))
         if path.is_file()
+        and path.name.endswith(_SUFFIX)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
     return files_by_split(by_split, str(folder), _SUFFIX, divide=False)

@@ -27,5 +27,5 @@ def sections(run: Run) -> list[Section]:
 
 def _about(_: Sequence[Row], classes: Sequence[Row]) -> list[Block]:
     counts = {"right": "right", "pixels": "of the class", "predicted": "predicted"}
-    title = "Pixels by class, over all held-out images"
+    title = "Pixels by class, over all images"
     return [class_table(title, classes, {"iou": "IoU"}, counts)]

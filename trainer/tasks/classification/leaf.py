@@ -20,11 +20,23 @@ CLASSIFICATION: Final = TaskDescription(
     training=Metric("train_top1", "training top-1"),
     evaluation=(
         Metric("top1", "top-1", f"{_METRICS}:top1"),
-        Metric("balanced_accuracy", "balanced accuracy", f"{_METRICS}:balanced_accuracy"),
-        Metric("top5", "top-5", f"{_METRICS}:top5", more_than=5),
+        Metric(
+            "balanced_accuracy",
+            "balanced accuracy",
+            f"{_METRICS}:balanced_accuracy",
+            about="Balanced accuracy: the mean of that fraction over classes, however many images"
+            " they have.",
+        ),
+        Metric(
+            "top5",
+            "top-5",
+            f"{_METRICS}:top5",
+            more_than=5,
+            about="Top-5: the fraction whose class is among the five most probable.",
+            baseline="five largest classes",
+        ),
     ),
-    about="Fraction of images whose class is the most probable (top-1) or among five (top-5); and"
-    " the mean of that fraction over classes, however many images they have (balanced accuracy).",
+    about="Fraction of images whose class is the most probable (top-1).",
     report="trainer.tasks.classification.report:sections",
     per="image",
     logits=lambda size, outputs: [outputs],  # noqa: ARG005 - does not depend on the size

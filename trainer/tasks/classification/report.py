@@ -30,7 +30,7 @@ LONG = 4
 
 @dataclass(frozen=True)
 class Mistake:
-    """One held-out example that was classified wrongly."""
+    """One evaluated example that was classified wrongly."""
 
     index: int
     label: int
@@ -62,6 +62,8 @@ class PredictionCounts:
     """Right examples and all examples of each group, if the data set has groups."""
     areas: Mapping[str, float] = field(default_factory=dict)
     """Areas under ROC curves by the name of a class, as far as they are known."""
+    images: str = "held-out"
+    """Word for the images."""
 
     def name(self, number: int) -> str:
         return self.names.get(number, str(number))
@@ -178,6 +180,7 @@ def read_predictions(run: Run) -> PredictionCounts | str:
         bins,
         [(right, whole) for right, whole in groups.values()],
         _areas(run),
+        run.images,
     )
 
 
@@ -194,7 +197,7 @@ def sections(run: Run) -> list[Section]:
     counts = read_predictions(run)
     if isinstance(counts, str):
         return about_predictions([Text(counts)], [Text(counts)])
-    facts = f"{plural(counts.examples, 'held-out image')} after step {counts.step:,};"
+    facts = f"{plural(counts.examples, f'{counts.images} image')} after step {counts.step:,};"
     confused = [Text(f"{facts} {counts.wrong:,} wrong.", hint=True)]
     few = len(counts.classes) <= MATRIX
     shown = about_predictions(
@@ -232,7 +235,9 @@ def _classes(counts: PredictionCounts) -> list[Block]:
         " probability of it than another image."
     )
     which = f"The {MATRIX} with the lowest recall; classes.csv has all {len(labels):,}"
-    caption = which if len(listed) < len(labels) else "Held-out images by class"
+    caption = (
+        which if len(listed) < len(labels) else f"{counts.images.capitalize()} images by class"
+    )
     heads = ("class", "recall", "precision", "AUC", "images", "predicted")
     return [Text(hint, hint=True), Table(caption, heads, rows, "numbers")]
 
@@ -249,7 +254,7 @@ def _trust(counts: PredictionCounts) -> list[Block]:
     )
     blocks: list[Block] = [
         Text(
-            f"{right / of:.2%} of {plural(of, 'held-out image')} are right; the answer"
+            f"{right / of:.2%} of {plural(of, f'{counts.images} image')} are right; the answer"
             f" {counts.name(largest)} for every image would be right for"
             f" {counts.totals[largest] / of:.2%}. With 95 % confidence, the true accuracy on images"
             f" drawn in the same way lies between {low:.2%} and {high:.2%}. {drawn_as}."
@@ -355,7 +360,7 @@ def _listed(counts: PredictionCounts) -> list[Block]:
 def _mistakes(counts: PredictionCounts) -> list[Block]:
     shown, wrong = len(counts.mistakes), counts.wrong
     if not wrong:
-        images = plural(counts.examples, "held-out image")
+        images = plural(counts.examples, f"{counts.images} image")
         return [Text(f"None: all predictions for {images} are correct.")]
     of = f" of {wrong:,}" if shown < wrong else ""
     which = f"The most confident mistakes, {'the' if of else 'all'} {shown}{of}:"

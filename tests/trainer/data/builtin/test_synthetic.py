@@ -1,11 +1,14 @@
 """The synthetic data set on disk."""
 
+import errno
 import io
+import os
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from common.files import UnwritableError
 from trainer.data.builtin.synthetic import HEIGHT, WIDTH, noise_records, prepare_noise
 from trainer.data.manifest import load_manifest
 from trainer.errors import DataError
@@ -37,3 +40,12 @@ def test_a_prepared_folder_has_a_manifest_and_is_made_once(tmp_path, capsys):
     assert prepare_noise(str(folder), 10).version == made.version
     with pytest.raises(DataError, match="holds another data set"):
         prepare_noise(str(folder), 11)
+
+
+def test_a_folder_that_may_not_be_written_is_named_by_its_own_name(tmp_path, monkeypatch):
+    def refuse(prefix, **_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{prefix}x")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(UnwritableError, match=f"^{tmp_path}/noise: is not writable"):
+        prepare_noise(str(tmp_path / "noise"), 10)

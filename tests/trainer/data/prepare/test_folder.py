@@ -143,17 +143,20 @@ def test_what_is_no_image_of_a_class_is_listed_with_its_reason(tmp_path):
     }
 
 
-def test_storage_that_fails_while_it_is_listed_ends_with_the_folder(cats_and_dogs, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "cure"), [(errno.EIO, "run the same command again"), (errno.EACCES, "let this user")]
+)
+def test_a_folder_that_cannot_be_listed_ends_the_command(cats_and_dogs, monkeypatch, number, cure):
     scan = os.scandir
 
     def broken(path):
         if str(path).endswith("dog"):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(number, os.strerror(number))
         return scan(path)
 
     inputs = folder_inputs(cats_and_dogs)
     monkeypatch.setattr(os, "scandir", broken)
-    with pytest.raises(DataError, match=f"{cats_and_dogs}/dog: cannot be listed"):
+    with pytest.raises(DataError, match=f"{cats_and_dogs}/dog: cannot be listed.*{cure}"):
         list(inputs.files())
 
 

@@ -195,7 +195,7 @@ def test_a_folder_with_something_else_is_refused_and_stays(cats_and_dogs, tmp_pa
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match=r"is not empty and has no manifest\.json"):
+    with pytest.raises(DataError, match=r"has no manifest\.json; choose .*`fit`: another --data"):
         prepare(cats_and_dogs, out)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     with pytest.raises(DataError, match="is not a folder"):
@@ -208,7 +208,8 @@ def test_another_data_set_is_refused_and_stays(cats_and_dogs, tmp_path, change):
     prepare(cats_and_dogs, tmp_path / "out")
     before = stamps(tmp_path / "out")
     with pytest.raises(
-        DataError, match="contains another data set, or was made from other files or options"
+        DataError,
+        match=r"contains another data set, or was made .* another --output .with `fit`: a",
     ):
         prepare(cats_and_dogs, tmp_path / "out", **change)
     assert stamps(tmp_path / "out") == before
@@ -328,7 +329,7 @@ def test_a_restart_with_something_else_is_refused(cats_and_dogs, tmp_path, faili
     elif change == "a changed file":
         (cats_and_dogs / "dog" / "0.jpg").write_bytes(picture(77))
     options = {"seed": 3} if change == "another option" else {}
-    with pytest.raises(DataError, match="was begun with other files or options"):
+    with pytest.raises(DataError, match=r"was begun with other files or options.*`fit`: another -"):
         prepare(cats_and_dogs, tmp_path / "out", **options)
     assert content(tmp_path / "out") == before
 

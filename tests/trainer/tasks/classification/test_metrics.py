@@ -61,6 +61,11 @@ def test_the_baseline_is_the_largest_class_for_every_image():
     task, counted, _ = evaluated(labels, np.zeros([100, 7], np.float32))
     baseline = task.evaluation(counted).baseline
     assert baseline == pytest.approx({"top1": 0.7, "balanced_accuracy": 1 / 7, "top5": 0.95})
+    said = TASK.words({"top1": 0.8, "top5": 1.0, "baseline": baseline})
+    assert said == [
+        "top-1 80.00% (largest class 70.00%)",
+        "top-5 100.00% (five largest classes 95.00%)",
+    ]
 
 
 def test_five_guesses_among_five_classes_are_no_metric():

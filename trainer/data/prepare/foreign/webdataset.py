@@ -13,6 +13,7 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.files import parse_json
+from common.image_files import entries_below
 from common.text import plural
 from trainer.data.example import BOXES, LABELS, MASK, OTHER_COMMANDS
 from trainer.data.manifest import Manifest
@@ -158,7 +159,7 @@ def find_archives(given: tuple[str, ...], *, named: bool = True) -> dict[str, di
     Raises:
         ConfigError: No archive is given, or one does not exist.
         DataError: There are no archives, no training archives, or two of the same name; or one of a
-            series is missing.
+            series is missing; or this user may not list a folder.
     """
     if not given:
         raise ConfigError(["--input: name the archives, or their folder"])
@@ -167,7 +168,7 @@ def find_archives(given: tuple[str, ...], *, named: bool = True) -> dict[str, di
         raise ConfigError(missing)
     archives: dict[str, Path] = {}
     for root in map(Path, given):
-        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+        for path in sorted(entries_below(root, DataError)) if root.is_dir() else [root]:
             # The names of records begin with it, so it must not depend on where the input is.
             name = path.relative_to(root).as_posix() if root.is_dir() else path.name
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):

@@ -1,6 +1,8 @@
 """WebDataset's tar archives: which of their files are images, of which class and split."""
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -22,6 +24,7 @@ from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.extras.parquet.describe import find_files
 
 
 def samples(count, first=0, label=lambda number: number % 3, side=16):
@@ -107,6 +110,16 @@ def test_archives_of_the_same_name_are_refused_unless_a_folder_tells_them_apart(
     with pytest.raises(DataError, match=r"two archives train-0\.tar; name a folder that contains"):
         find_archives((str(tmp_path / "a"), str(tmp_path / "b" / "train-0.tar")))
     assert list(find_archives((str(tmp_path),))[""]) == ["a/train-0.tar", "b/train-0.tar"]
+
+
+@pytest.mark.parametrize("find", [lambda folder: find_archives((str(folder),)), find_files])
+def test_a_folder_that_may_not_be_listed_is_refused(tmp_path, monkeypatch, find):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=f"{tmp_path}: cannot be listed"):
+        find(tmp_path)
 
 
 def test_where_the_input_is_does_not_change_a_byte(archives, tmp_path, monkeypatch):
