@@ -68,7 +68,7 @@ class Budget:
     limited by it, as the price of Spot can rise to it at any time."""
     longest_seconds: int | None = None
     """Timeout of the job without a budget: each attempt has it, however short the time was that the
-    budget left to an earlier one. None is no limit."""
+    budget left to an earlier one. None sets no limit."""
 
     @classmethod
     def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:

@@ -20,7 +20,7 @@ from tests.jobs.support.tiny import begin, status, wait_for
 
 OWN_CLOCK = {
     "jobs/azure/requests.py": 2,  # Measures how far it is off.
-    # Dates of what this machine has read or measured, and names of runs.
+    # Dates of prices and measurements, and names of runs.
     "jobs/azure/costs.py": 1,
     "jobs/azure/node_prices.py": 1,
     "jobs/commands/launch.py": 1,
