@@ -95,7 +95,7 @@ def ambiguous(paths: str) -> tuple[str, str, str]:
     detail; see `RejectedFile.of`.
     """
     cure = "; write the folder in front of it"
-    return "several files have this name, such as ", paths, cure
+    return "several files have this name", f" (such as {paths})", cure
 
 
 def _names(path: str) -> tuple[str, ...]:

@@ -191,6 +191,6 @@ def test_several_files_of_a_name_are_named(tmp_path):
     rows = ("1.jpg,x", "2.jpg,x", "3.jpg,x", "4.jpg,x")
     prepare(tmp_path, "file,class", *rows, max_rejected="1")
     assert {reason for _, _, reason in rejected(tmp_path / "out")} - {"reason"} == {
-        "is in the table, but several files have this name, such as a/1.jpg and b/1.jpg; write the"
+        "is in the table, but several files have this name (such as a/1.jpg and b/1.jpg); write the"
         " folder in front of it (line 2)"
     }

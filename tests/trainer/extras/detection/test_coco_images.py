@@ -97,8 +97,8 @@ def test_a_missing_image_is_told_from_one_of_several(tmp_path):
         reasons = {row["name"]: row["reason"] for row in csv.DictReader(file)}
     assert reasons == {
         "cam1/0.png": "is named in a.json, but there is no such image in the folder",
-        "2.png": "is named in a.json, but several files have this name, such as x/2.png and"
-        " y/2.png; write the folder in front of it",
+        "2.png": "is named in a.json, but several files have this name (such as x/2.png and"
+        " y/2.png); write the folder in front of it",
     }
     shards = [s for split in load_manifest(tmp_path / "out").splits.values() for s in split.shards]
     records = [from_example(r) for s in shards for r in read_shard(tmp_path / "out" / s.file)]

@@ -75,7 +75,7 @@ def _box(object_: Mapping[str, Any], number: int, form: str) -> Box:
     left, top, right, bottom = (_number(f"{where}the bbox ", corner) for corner in corners)
     if form.startswith("xywh"):
         right, bottom = left + right, top + bottom
-    category = _number(f"{where}the category ", label)
+    category = _number(f"{where}the category ", label, "that of its class, from 0")
     if not category.is_integer():
         raise RejectedError(f"{where}the category ", repr(label), ", which is not a whole number")
     crowd = _number(f"{where}the iscrowd ", object_.get("iscrowd") or object_.get("is_crowd") or 0)
@@ -83,7 +83,7 @@ def _box(object_: Mapping[str, Any], number: int, form: str) -> Box:
     return Box(left, top, right, bottom, int(category), bool(crowd), area, f"box {number}")
 
 
-def _number(where: str, value: Any) -> float:
+def _number(where: str, value: Any, cure: str = "a number") -> float:
     """Return a number, also one that is written as text.
 
     Raises:
@@ -93,6 +93,4 @@ def _number(where: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise RejectedError(
-            where, repr(value), ", which is not a number; write it as one"
-        ) from error
+        raise RejectedError(where, repr(value), f", which is not a number; write {cure}") from error
