@@ -6,9 +6,16 @@ from infra.extras.monitor_link.leaf import SCOPE
 from infra.rules.expected import by_name
 from infra.rules.facts import Facts
 from infra.rules.invariants import log_workspace
+from infra.settings import MonitoringSettings
 
 SCOPE_KIND: Final = "monitor:PrivateLinkScope"
 MEMBER_KIND: Final = "monitor:PrivateLinkScopedResource"
+
+
+def _members(monitoring: MonitoringSettings) -> int:
+    """Return how many resources of the stack are in the scope."""
+    return (monitoring.existing_log_workspace is None) + monitoring.application_insights
+
 
 FACTS = Facts(
     tables={
@@ -17,7 +24,7 @@ FACTS = Facts(
         },
     },
     counts=lambda settings: (
-        {SCOPE_KIND: 1, MEMBER_KIND: 1 + settings.monitoring.application_insights}
+        {SCOPE_KIND: 1, MEMBER_KIND: _members(settings.monitoring)}
         if "monitor" in settings.endpoint_kinds
         else {}
     ),
