@@ -24,7 +24,8 @@ class ExistingNetwork:
     build_subnet: SubnetId
     """Subnet for image builds: as for training, with outbound access to package indexes."""
     endpoints_subnet: SubnetId
-    """Subnet for the private endpoints."""
+    """Subnet for the private endpoints: 9 free addresses, and 13 more with
+    `monitoring.private_link`."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from common.annotations import Bounds, Formerly
 from infra import subnets
+from infra.catalog import dns_zones
 from infra.catalog.dns_zones import ENDPOINTS, Endpoint
 from infra.catalog.roles import OwnRole
 from infra.leaf import DataKeys, Leaf, Nodes, Subnet
@@ -373,6 +374,11 @@ class Settings:
         """The kinds of private endpoints that the stack has, of the trunk and of the leaves."""
         more = {kind: one for leaf in self.leaves for kind, one in leaf.endpoints(self).items()}
         return ENDPOINTS | more
+
+    @property
+    def endpoint_addresses(self) -> int:
+        """The number of addresses that the stack's private endpoints take of their subnet."""
+        return dns_zones.addresses(self.endpoint_kinds, self.network.existing_endpoints)
 
     def of(self, kind: type[T]) -> T:
         """Return the group of settings of a class: how a leaf reads its own settings.

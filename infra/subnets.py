@@ -16,8 +16,8 @@ Machine Learning, "Secure a workspace with virtual networks")."""
 WIDEST_ALLOWED = 16
 """Prefix length of the largest public range that may be allowed."""
 ENDPOINT_ADDRESSES = 27
-"""Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
-Azure Monitor's private link scope takes more than ten."""
+"""Room for private endpoints: more than they take with every option (`Endpoint.addresses`), as
+Azure cannot move a subnet that is in use."""
 PRIVATE = tuple(
     map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 )

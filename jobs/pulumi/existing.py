@@ -89,7 +89,7 @@ def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[
     if free < need.addresses:
         yield (
             f"{need.setting}: {_name(need.id)} has {max(free, 0)} free addresses, and the stack"
-            f" needs {need.addresses}; use a larger subnet, or smaller clusters"
+            f" needs {need.addresses}; use a larger subnet, or for nodes smaller clusters"
         )
 
 

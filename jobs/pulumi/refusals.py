@@ -315,6 +315,12 @@ TABLE: Final = (
         kinds="network:",
     ),
     Refusal(
+        _words("SubnetIsFull"),
+        "its subnet has no room for the addresses that it takes",
+        "its owner enlarges it or frees addresses, or name another subnet: for private endpoints in"
+        " network.existing.endpoints_subnet",
+    ),
+    Refusal(
         _words("LinkedAuthorizationFailed"),
         "you may not use a resource of others that it refers to",
         "ask its owner for a role there that has the action which Azure names, for a subnet such as"

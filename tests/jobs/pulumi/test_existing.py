@@ -123,7 +123,7 @@ def test_what_is_as_the_stack_needs_it_is_counted():
         (f"{VNET}/subnets/nodes", "properties.addressPrefix", "10.9.0.0/29",
          ("training_subnet: nodes has 1 free addresses, and the stack needs 4",)),
         (f"{VNET}/subnets/endpoints", "properties.addressPrefix", "10.9.2.0/29",
-         ("endpoints_subnet: endpoints has 3 free addresses, and the stack needs 7",)),
+         ("endpoints_subnet: endpoints has 3 free addresses, and the stack needs 9",)),
         (REGISTRY, "sku.name", "Basic", ("registry.existing: theirs has name 'Basic'",
          "az acr update --sku Premium")),
         (VAULT, "properties.enableRbacAuthorization", False,
