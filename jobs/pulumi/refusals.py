@@ -109,10 +109,12 @@ TABLE: Final = (
             "ReferencedResourceNotProvisioned",
             "StorageProvisioningStateNotSucceeded",
             "TooManyRequests",
-        ),
+        )
+        + r"|(?i:cannot modify resource while in provisioning state)",
         "another operation on it, or on a resource that it refers to, is running",
         # Codes of storage ("Storage resource provider, error codes"), of networks (seen with
-        # private endpoints and subnets that change), and of Resource Manager's throttling.
+        # private endpoints and subnets that change), and of Resource Manager's throttling. Azure
+        # Monitor's private link scopes say it in words.
         passes=True,
     ),
     Refusal(

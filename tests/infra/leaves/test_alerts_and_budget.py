@@ -6,9 +6,9 @@ from dataclasses import replace
 from infra.extras.alerts.alert_rules import alert_rules
 from infra.extras.alerts.leaf import AlertSettings
 from infra.policies import pack
-from infra.resources import of_kind
+from infra.resources import of_kind, requirements
 from tests.infra.support.production import changed
-from tests.infra.support.stacks import only, rendered, settings_of
+from tests.infra.support.stacks import key, only, rendered, settings_of
 from tests.infra.support.variants import LOGS, OPTIONS
 
 ALERTS = AlertSettings(preempted_nodes=3, idle_minutes=45, failed_jobs=2, quota_percent=80)
@@ -98,6 +98,14 @@ def test_the_private_link_scope_stays_open_to_what_is_not_in_it():
     resources = rendered("dev", **OPTIONS["monitor private link"])
     modes = only(resources, "monitor:PrivateLinkScope").inputs["accessModeSettings"]
     assert modes == {"ingestionAccessMode": "Open", "queryAccessMode": "Open"}
+
+
+def test_members_join_the_private_link_scope_one_after_the_other():
+    resources = rendered("dev", **OPTIONS["monitor private link"])
+    needed = requirements(resources)
+    first, second = (one.key for one in of_kind(resources, "monitor:PrivateLinkScopedResource"))
+    assert first in needed[second] or second in needed[first]
+    assert {first, second} < needed[key("network:PrivateEndpoint", "monitor")]
 
 
 def test_storage_and_monitor_share_one_blob_zone():
