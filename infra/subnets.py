@@ -60,6 +60,18 @@ def private_range_problems(key: str, text: str) -> Iterator[str]:
         yield f"{key}: {text} is not private; list private ranges only"
 
 
+def bridge_problems(key: str, text: str) -> Iterator[str]:
+    """Yield the fault of an address or range that nodes reach, and that the settings have at a
+    key.
+    """
+    range_ = address_range(text)
+    if range_ is not None and range_.overlaps(DOCKER_BRIDGE):
+        yield (
+            f"{key}: {text} overlaps {DOCKER_BRIDGE}, which the nodes' containers use, so that jobs"
+            " cannot reach it; leave that range out, or give what is there other addresses"
+        )
+
+
 def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
     """Return the fault of an address space.
 
