@@ -24,24 +24,27 @@ class Reviewed:
     """One alert as it was reviewed."""
 
     query: str
-    """First digits of the SHA-256 of its query, without the workspace and the minutes in it."""
+    """First digits of the SHA-256 of its query, without the workspace and the settings in it."""
+    dimension: str = "ClusterName"
     threshold: Callable[[AlertSettings], int] = lambda _: 1
     measure: str | None = None
-    minutes: Callable[[AlertSettings], int] | None = None
-    """Minutes in its query."""
+    asks: Callable[[AlertSettings], int] | None = None
+    """Minutes or number of runs in its query."""
 
 
 ALERTS_REVIEWED: Final[Mapping[str, Reviewed]] = {
-    "ended": Reviewed("907d356f06780953"),
-    "waiting": Reviewed("0f1d041716c9792e", minutes=lambda s: s.waiting_minutes),
-    "preempted": Reviewed("541edd3c815fde81", lambda s: s.preempted_nodes, "Preempted"),
-    "idle": Reviewed("e5d755bfadf3dd9c", minutes=lambda s: s.idle_minutes),
-    "failed": Reviewed("5b9665497edc22e4", lambda s: s.failed_jobs),
-    "quota": Reviewed("10bc7bd55e1798d6", lambda s: s.quota_percent, "Percent"),
+    "ended": Reviewed("907d356f06780953", "RunId"),
+    "waiting": Reviewed("dc7d4cb05fe7fddd", "Run", asks=lambda s: s.waiting_minutes),
+    "preempted": Reviewed(
+        "541edd3c815fde81", threshold=lambda s: s.preempted_nodes, measure="Preempted"
+    ),
+    "idle": Reviewed("a9c53a79311904c1", asks=lambda s: s.idle_minutes),
+    "failed": Reviewed("a815e4d0cd01a142", "RunId", asks=lambda s: s.failed_jobs),
+    "quota": Reviewed("10bc7bd55e1798d6", threshold=lambda s: s.quota_percent, measure="Percent"),
 }
 """The alerts of a stack, by the end of their names; `ended` only if the settings ask for it."""
 
-_MINUTES: Final = re.compile(r"ago\((\d+)m\)")
+_ASKED: Final = re.compile(r"(?<=ago\()\d+(?=m\))|(?<=array_length\(Runs\) >= )\d+")
 _OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
 
 
@@ -87,15 +90,16 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
         "operator": "GreaterThanOrEqual",
         "timeAggregation": "Maximum" if reviewed.measure else "Count",
         "metricMeasureColumn": reviewed.measure,
+        "dimensions": [{"name": reviewed.dimension, "operator": "Include", "values": ["*"]}],
     }
     query = str(criteria[0].get("query")) if criteria else ""
-    minutes = [reviewed.minutes(own)] if reviewed.minutes else []
+    asked = [reviewed.asks(own)] if reviewed.asks else []
     text = _OF.sub('_ResourceId =~ "WORKSPACE"', query, count=1)
-    digest = hashlib.sha256(_MINUTES.sub("ago(MINUTES)", text).encode()).hexdigest()
+    digest = hashlib.sha256(_ASKED.sub("SET", text).encode()).hexdigest()
     return (
         len(criteria) == 1
         and all(criteria[0].get(key) == value for key, value in wanted.items())
-        and [int(text) for text in _MINUTES.findall(query)] == minutes
+        and [int(text) for text in _ASKED.findall(query)] == asked
         and digest.startswith(reviewed.query)
     )
 

@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from infra.extras.alerts.alert_rules import alert_rules
 from infra.extras.alerts.leaf import AlertSettings
 from infra.policies import pack
@@ -49,7 +51,7 @@ def test_alerts_have_the_thresholds_of_the_settings():
     by_name = {rule.name: rule for rule in alert_rules(ALERTS)}
     assert by_name["preempted"].threshold == 3
     assert "ago(45m)" in by_name["idle"].query
-    assert by_name["failed"].threshold == 2
+    assert "array_length(Runs) >= 2" in by_name["failed"].query
     assert by_name["quota"].threshold == 80
     assert "< ago(60m)" in by_name["waiting"].query
 
@@ -57,6 +59,33 @@ def test_alerts_have_the_thresholds_of_the_settings():
 def test_every_end_of_a_run_is_told_to_those_who_ask_for_it():
     names = {rule.name for rule in alert_rules(replace(ALERTS, ended_runs=True))}
     assert names == {rule.name for rule in alert_rules(ALERTS)} | {"ended"}
+
+
+def test_an_open_alert_about_a_run_or_cluster_holds_back_no_notice_about_another():
+    rules = alert_rules(replace(ALERTS, ended_runs=True))
+    assert {rule.name: rule.dimension for rule in rules} == {
+        "ended": "RunId",
+        "waiting": "Run",
+        "failed": "RunId",
+        "preempted": "ClusterName",
+        "idle": "ClusterName",
+        "quota": "ClusterName",
+    }
+    declared = of_kind(rendered("dev", monitoring__ended_runs=True), "monitor:ScheduledQueryRule")
+    for alert in declared:
+        [condition] = alert.inputs["criteria"]["allOf"]
+        assert [one["values"] for one in condition["dimensions"]] == [["*"]]
+
+
+@pytest.mark.parametrize("name", ["failed", "waiting", "preempted"])
+def test_an_alert_for_all_runs_or_clusters_at_once_is_a_fault(name):
+    stack = rendered("dev")
+    criteria = only(stack, "monitor:ScheduledQueryRule", f"alert-{name}").inputs["criteria"]
+    [condition] = criteria["allOf"]
+    whole = {key: value for key, value in condition.items() if key != "dimensions"}
+    mutated = changed(f"alert-{name}", "criteria", criteria | {"allOf": [whole]}, stack)
+    said = [one.message for one in pack.check(mutated, settings_of("dev"))]
+    assert [one for one in said if "does not ask what was reviewed" in one]
 
 
 def test_rules_about_runs_know_their_attempts_by_the_names_of_jobs():
