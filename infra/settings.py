@@ -247,8 +247,10 @@ class Settings:
     one that it needs is missing."""
 
     name_seed: str = ""
-    """Any text; changing it changes the names with a hash. For when a name is taken, or still held
-    by a deleted resource. Storage accounts, registry and vault that exist keep their names."""
+    """Any text; another text gives other names with a hash to resources that do not exist yet. For
+    when a name is taken, or still held by a deleted resource. What exists keeps its name, and
+    clusters do not depend on it. With `roles: existing`, the names of the roles that the owner has
+    assigned do depend on it."""
 
     profile: str = "private"
     """private: reachable from inside the network only. allowlisted: the workspace has a public

@@ -9,9 +9,9 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.rules.expected import ON, by_name, exactly, one_of
+from infra.rules.expected import ON, canonical, exactly, one_of
 from infra.rules.facts import Facts
-from infra.rules.invariants import log_workspace
+from infra.rules.own_services import targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
@@ -63,7 +63,8 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         str(input_at(alert, "ruleName")).rpartition("-alert-")[2]: alert
         for alert in of_kind(resources, ALERT)
     }
-    own, workspace = settings.of(AlertSettings), settings.names.workspace
+    own = settings.of(AlertSettings)
+    type_, workspace = dict(targets(resources, settings))["workspace"]
     for name, reviewed in ALERTS_REVIEWED.items():
         alert = declared.get(name)
         if alert is None:
@@ -79,7 +80,7 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         if not _asks(criteria, reviewed, own):
             yield alert, "does not ask what was reviewed"
         for id_ in _OF.findall(str([criterion.get("query") for criterion in criteria])):
-            if not named(id_, "Microsoft.MachineLearningServices/workspaces", workspace):
+            if not named(id_, type_, workspace):
                 yield alert, f"asks about {id_}, which is not the stack's workspace"
 
 
@@ -98,7 +99,9 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
     digest = hashlib.sha256(_ASKED.sub("SET", text).encode()).hexdigest()
     return (
         len(criteria) == 1
-        and all(criteria[0].get(key) == value for key, value in wanted.items())
+        and all(
+            canonical(criteria[0].get(key)) == canonical(value) for key, value in wanted.items()
+        )
         and [int(text) for text in _ASKED.findall(query)] == asked
         and digest.startswith(reviewed.query)
     )
@@ -114,16 +117,15 @@ ALERTS = Rule(
 
 ALERTS_ON = Rule(
     "alerts-on",
-    "Alert rules are enabled, and query the log workspace every quarter of an hour.",
+    "Alert rules are enabled, and run every quarter of an hour.",
     "Restore the input.",
     {
         ALERT: {
             "enabled": ON,
             "severity": one_of(2, 3, 4),
             "evaluationFrequency": exactly("PT15M"),
-            "scopes[]": by_name(log_workspace),
         },
     },
 )
 
-FACTS = Facts(rules=(ALERTS, ALERTS_ON))
+FACTS = Facts(rules=(ALERTS, ALERTS_ON), references={ALERT: {"scopes[]": ("logs",)}})

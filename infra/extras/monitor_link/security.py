@@ -3,9 +3,7 @@
 from typing import Final
 
 from infra.extras.monitor_link.leaf import SCOPE
-from infra.rules.expected import by_name
 from infra.rules.facts import Facts
-from infra.rules.invariants import log_workspace
 from infra.settings import MonitoringSettings
 
 SCOPE_KIND: Final = "monitor:PrivateLinkScope"
@@ -18,17 +16,12 @@ def _members(monitoring: MonitoringSettings) -> int:
 
 
 FACTS = Facts(
-    tables={
-        "no-copies-outside": {
-            MEMBER_KIND: {"linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)}
-        },
-    },
     counts=lambda settings: (
         {SCOPE_KIND: 1, MEMBER_KIND: _members(settings.monitoring)}
         if "monitor" in settings.endpoint_kinds
         else {}
     ),
-    references={MEMBER_KIND: {"scopeName": ("monitor",)}},
+    references={MEMBER_KIND: {"scopeName": ("monitor",), "linkedResourceId": ("insights", "logs")}},
     services=lambda settings: {
         "monitor": ("Microsoft.Insights/privateLinkScopes", SCOPE(settings.names))
     },
