@@ -68,7 +68,7 @@ def bridge_problems(key: str, text: str) -> Iterator[str]:
     if range_ is not None and range_.overlaps(DOCKER_BRIDGE):
         yield (
             f"{key}: {text} overlaps {DOCKER_BRIDGE}, which the nodes' containers use, so that jobs"
-            " cannot reach it; leave that range out, or give what is there other addresses"
+            " cannot reach it; leave that range out, or move its machines"
         )
 
 

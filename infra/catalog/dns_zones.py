@@ -60,7 +60,8 @@ def addresses(endpoints: Mapping[str, Endpoint], existing: Collection[str] = ())
     """
     of_services = {kind for kinds in SERVICES.values() for kind in kinds}
     declared = [kind for kind in endpoints if kind not in of_services]
-    declared += [kind for one, kinds in SERVICES.items() if one not in existing for kind in kinds]
+    for service, kinds in SERVICES.items():
+        declared += [] if service in existing else kinds
     return sum(endpoints[kind].addresses for kind in declared)
 
 

@@ -101,8 +101,8 @@ SEEDED = {
 
 @pytest.mark.parametrize("option", SEEDED)
 def test_another_seed_renames_nothing_that_exists(option):
-    before = {one.key: one for one in rendered("dev", **SEEDED[option])}
-    after = {one.key: one for one in rendered("dev", **SEEDED[option] | {"name_seed": "2"})}
+    before = {old.key: old for old in rendered("dev", **SEEDED[option])}
+    after = {new.key: new for new in rendered("dev", **SEEDED[option] | {"name_seed": "2"})}
     renamed = {
         str(new.inputs[path]): str(before[at].inputs[path])
         for at, new in after.items()
@@ -115,12 +115,12 @@ def test_another_seed_renames_nothing_that_exists(option):
     renamed[guid(after[workspace].id)] = guid(before[workspace].id)
     names = re.compile("|".join(map(re.escape, renamed)))
     for at, new in after.items():
-        told = names.sub(lambda name: renamed[name[0]], json.dumps(new.inputs))
-        assert json.loads(told) == before[at].inputs
+        inputs = names.sub(lambda name: renamed[name[0]], json.dumps(new.inputs))
+        assert json.loads(inputs) == before[at].inputs
 
 
 @pytest.mark.parametrize("option", SEEDED)
 def test_a_stack_that_was_deployed_with_another_seed_keeps_the_rules(option):
     overrides = SEEDED[option]
     seeded = settings_of("dev", **overrides | {"name_seed": "2"})
-    assert [one.message for one in check(rendered("dev", **overrides), seeded)] == []
+    assert [fault.message for fault in check(rendered("dev", **overrides), seeded)] == []

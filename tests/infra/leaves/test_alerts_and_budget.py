@@ -74,7 +74,7 @@ def test_an_open_alert_about_a_run_or_cluster_holds_back_no_notice_about_another
     declared = of_kind(rendered("dev", monitoring__ended_runs=True), "monitor:ScheduledQueryRule")
     for alert in declared:
         [condition] = alert.inputs["criteria"]["allOf"]
-        assert [one["values"] for one in condition["dimensions"]] == [["*"]]
+        assert [dimension["values"] for dimension in condition["dimensions"]] == [["*"]]
 
 
 @pytest.mark.parametrize("name", ["failed", "waiting", "preempted"])
@@ -84,8 +84,8 @@ def test_an_alert_for_all_runs_or_clusters_at_once_is_a_fault(name):
     [condition] = criteria["allOf"]
     whole = {key: value for key, value in condition.items() if key != "dimensions"}
     mutated = changed(f"alert-{name}", "criteria", criteria | {"allOf": [whole]}, stack)
-    said = [one.message for one in pack.check(mutated, settings_of("dev"))]
-    assert [one for one in said if "does not ask what was reviewed" in one]
+    messages = [fault.message for fault in pack.check(mutated, settings_of("dev"))]
+    assert [text for text in messages if "does not ask what was reviewed" in text]
 
 
 def test_rules_about_runs_know_their_attempts_by_the_names_of_jobs():
@@ -132,7 +132,8 @@ def test_the_private_link_scope_stays_open_to_what_is_not_in_it():
 def test_members_join_the_private_link_scope_one_after_the_other():
     resources = rendered("dev", **OPTIONS["monitor private link"])
     needed = requirements(resources)
-    first, second = (one.key for one in of_kind(resources, "monitor:PrivateLinkScopedResource"))
+    members = of_kind(resources, "monitor:PrivateLinkScopedResource")
+    first, second = (member.key for member in members)
     assert first in needed[second] or second in needed[first]
     assert {first, second} < needed[key("network:PrivateEndpoint", "monitor")]
 

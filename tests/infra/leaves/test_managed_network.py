@@ -147,7 +147,7 @@ def test_rules_catch_what_opens_it():
 def test_the_owner_is_asked_for_the_roles_that_approve_its_endpoints():
     overrides = MANAGED | {"roles": "existing"}
     stack = ran("dev", **overrides)
-    approved = {one["scope"] for one in stack.roles if one["role"] == APPROVER}
+    approved = {role["scope"] for role in stack.roles if role["role"] == APPROVER}
     assert len(approved) == len(APPROVED_ON)
     assert check(stack.resources, settings_of("dev", **overrides)) == []
 

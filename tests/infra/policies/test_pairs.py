@@ -20,7 +20,7 @@ from tests.infra.support.switches import STACKS, SWITCHES, of_stack, together
 def test_no_rule_fires_on_a_pair_of_valid_settings(number):
     overrides = of_stack(number)
     violations = pack.check(rendered("dev", **overrides), settings_of("dev", **overrides))
-    assert [one.message for one in violations] == []
+    assert [fault.message for fault in violations] == []
 
 
 def test_each_pair_of_switches_is_in_a_stack_or_refused():
