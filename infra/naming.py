@@ -2,8 +2,9 @@
 
 Names that must be unique across Azure (`GLOBAL`) end in a short stable hash of prefix, stack,
 region, seed and subscription, so that two teams with the same settings do not collide. Names that
-must be unique within a subscription or a group end in a hash without the subscription. The hashes
-have letters only: Azure Machine Learning rejects computes whose name ends in a hyphen and digits.
+must be unique within a subscription or a group end in a hash without the subscription, and those of
+clusters, which are unique in their workspace, in one without the seed as well. The hashes have
+letters only: Azure Machine Learning rejects computes whose name ends in a hyphen and digits.
 Nothing is truncated: a name that is too long is an error.
 """
 
@@ -11,7 +12,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 
 from infra.errors import NamingError
@@ -106,8 +107,9 @@ class Names:
         prefix: the team's or project's name: lower-case letters and digits, starting with a letter.
         stack: the Pulumi stack, one per environment.
         region: Azure's short name of the region, such as `westeurope`.
-        seed: any text; changing it changes the hashes. For when a name is taken by someone else, or
-            still held by a vault or workspace that was deleted but not purged.
+        seed: any text; changing it changes the hashes, except those of clusters. For when a name
+            is taken by someone else, or still held by a vault or workspace that was deleted but not
+            purged. What exists keeps its name (`composition.platform.KEPT`).
         subscription: id of the subscription, which only the globally unique names depend on.
         group: name of an existing resource group; empty for a group with a generated name.
 
@@ -192,6 +194,10 @@ class Names:
     @property
     def _parts(self) -> tuple[str, ...]:
         return self.prefix, self.stack, self.region, self.seed
+
+    @property
+    def _unseeded(self) -> "Names":
+        return replace(self, seed="") if self.seed else self
 
     @property
     def _global_hash(self) -> str:
@@ -282,8 +288,7 @@ class Names:
         return f"{self.base}-ml-{self.hash()}"
 
     def cluster(self, key: str, duty: Duty, size: str, priority: Priority) -> str:
-        """Return the name in Azure of the cluster that the settings call `key`, unique in the
-        region.
+        """Return the name in Azure of the cluster that the settings call `key`.
 
         Azure keeps the old size when a cluster of the same name is recreated, so size and priority
         are in the hash: another size makes a new cluster. The build cluster's name is constant,
@@ -293,12 +298,12 @@ class Names:
             return self.build_cluster
         key = key.replace("_", "-")
         short = {"gpu-dedicated": "gpu-ded", "preparation": "prep"}.get(key, key)
-        return f"{short}-{self.hash(key, size, priority)}"
+        return f"{short}-{self._unseeded.hash(key, size, priority)}"
 
     @property
     def build_cluster(self) -> str:
         """Name of the cluster that builds images: `image_build_compute` of the workspace."""
-        return f"build-{self.hash('build')}"
+        return f"build-{self._unseeded.hash('build')}"
 
     def datastore(self, container: str) -> str:
         """Return the datastore's name of a container; only letters, digits and underscores."""

@@ -24,7 +24,8 @@ class ExistingNetwork:
     build_subnet: SubnetId
     """Subnet for image builds: as for training, with outbound access to package indexes."""
     endpoints_subnet: SubnetId
-    """Subnet for the private endpoints."""
+    """Subnet for the private endpoints: 9 free addresses, and 13 more with
+    `monitoring.private_link`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class NetworkSettings:
 
     address_space: str = "10.64.0.0/23"
     """Address range of the virtual network. Must not overlap 172.17.0.0/16, which nodes use for
-    containers."""
+    containers; nor may `peer_address_spaces`, `dns_servers` and `existing_endpoints`."""
 
     training_nodes: Annotated[int, Bounds(0, 10_000)] = 128
     """Number of nodes that the training subnet has room for, even if the clusters are smaller

@@ -82,6 +82,8 @@ class Prerequisites:
     """Tags of every resource."""
     roles: tuple[str, ...]
     """GUIDs of the roles that stacks assign, and no others."""
+    roles_of_owner: bool
+    """Whether the owner of the subscription assigns roles, by the names that the stack expects."""
 
 
 def read(config: Mapping[str, Any], stack: str) -> Prerequisites:
@@ -151,6 +153,7 @@ def of(settings: Settings) -> Prerequisites:
         prefix=settings.prefix,
         tags=dict(settings.tags),
         roles=tuple(sorted([*roles.NAMES, *(one.id for one in settings.own_roles.values())])),
+        roles_of_owner=settings.roles == "existing",
     )
 
 

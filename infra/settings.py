@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from common.annotations import Bounds, Formerly
 from infra import subnets
+from infra.catalog import dns_zones
 from infra.catalog.dns_zones import ENDPOINTS, Endpoint
 from infra.catalog.roles import OwnRole
 from infra.leaf import DataKeys, Leaf, Nodes, Subnet
@@ -246,8 +247,10 @@ class Settings:
     one that it needs is missing."""
 
     name_seed: str = ""
-    """Any text; changing it changes the names with a hash. For when a name is taken, or still held
-    by a deleted resource. Storage accounts, registry and vault that exist keep their names."""
+    """Any text; another text gives other names with a hash to resources that do not exist yet. For
+    when a name is taken, or still held by a deleted resource. What exists keeps its name, and
+    clusters do not depend on it. With `roles: existing`, the names of the roles that the owner has
+    assigned do depend on it."""
 
     profile: str = "private"
     """private: reachable from inside the network only. allowlisted: the workspace has a public
@@ -373,6 +376,11 @@ class Settings:
         """The kinds of private endpoints that the stack has, of the trunk and of the leaves."""
         more = {kind: one for leaf in self.leaves for kind, one in leaf.endpoints(self).items()}
         return ENDPOINTS | more
+
+    @property
+    def endpoint_addresses(self) -> int:
+        """The number of addresses that the stack's private endpoints take of their subnet."""
+        return dns_zones.addresses(self.endpoint_kinds, self.network.existing_endpoints)
 
     def of(self, kind: type[T]) -> T:
         """Return the group of settings of a class: how a leaf reads its own settings.

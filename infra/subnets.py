@@ -16,8 +16,8 @@ Machine Learning, "Secure a workspace with virtual networks")."""
 WIDEST_ALLOWED = 16
 """Prefix length of the largest public range that may be allowed."""
 ENDPOINT_ADDRESSES = 27
-"""Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
-Azure Monitor's private link scope takes more than ten."""
+"""Room for private endpoints: more than they take with every option (`Endpoint.addresses`), as
+Azure cannot move a subnet that is in use."""
 PRIVATE = tuple(
     map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 )
@@ -58,6 +58,18 @@ def private_range_problems(key: str, text: str) -> Iterator[str]:
         yield f"{key}: {text!r} is not a range like 10.0.0.0/16"
     elif not any(range_.subnet_of(private) for private in PRIVATE):
         yield f"{key}: {text} is not private; list private ranges only"
+
+
+def bridge_problems(key: str, text: str) -> Iterator[str]:
+    """Yield the fault of an address or range that nodes reach, and that the settings have at a
+    key.
+    """
+    range_ = address_range(text)
+    if range_ is not None and range_.overlaps(DOCKER_BRIDGE):
+        yield (
+            f"{key}: {text} overlaps {DOCKER_BRIDGE}, which the nodes' containers use, so that jobs"
+            " cannot reach it; leave that range out, or move its machines"
+        )
 
 
 def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:

@@ -382,11 +382,14 @@ CHECKS = (
     Check((), _cluster_keys),
     Check(("clusters", "profile"), _build_cluster),
     Check(("clusters", "subscription"), _cores),
-    Check(("network",), network_checks.address_space),
+    Check(("network", "profile"), network_checks.address_space),
     Check(("network", "subscription.id"), network_checks.existing_network),
-    Check(("network", "subscription.id"), network_checks.connections),
+    Check(("network", "profile", "subscription.id"), network_checks.connections),
     Check(("network",), network_checks.private_dns),
-    Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
+    Check(
+        ("network", "profile", "storage", "registry", "vault"),
+        network_checks.existing_endpoints,
+    ),
     Check(
         ("resource_group", "roles", "subscription.id", "network", "storage", "registry", "vault"),
         _resource_group,

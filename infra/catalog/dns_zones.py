@@ -4,7 +4,7 @@ Source: Azure Private Link, "Private DNS zone values"; Azure Machine Learning, "
 with a custom DNS server". Sovereign clouds have other names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,18 +30,39 @@ class Endpoint:
     """Sub-resource of the service that the endpoint connects to (`group_ids`)."""
     zones: tuple[str, ...]
     """DNS zones of the endpoint, all in one zone group."""
-    copies: int = 0
-    """Copies of the service in other regions, each of which takes one more address."""
+    addresses: int = 1
+    """Addresses that the endpoint takes of its subnet."""
 
 
 ENDPOINTS: Final[dict[str, Endpoint]] = {
-    "workspace": Endpoint("amlworkspace", (WORKSPACE_API, WORKSPACE_NOTEBOOKS)),
-    "registry": Endpoint("registry", (REGISTRY,)),
+    "workspace": Endpoint("amlworkspace", (WORKSPACE_API, WORKSPACE_NOTEBOOKS), addresses=3),
+    "registry": Endpoint("registry", (REGISTRY,), addresses=2),
     "blob": Endpoint("blob", (BLOB,)),
     "file": Endpoint("file", (FILE,)),
     "vault": Endpoint("vault", (VAULT,)),
 }
 """Kinds of private endpoints that every stack has."""
+SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "default_storage": ("blob", "file"),
+    "data_storage": ("blob",),
+    "registry": ("registry",),
+    "vault": ("vault",),
+}
+"""Kinds of the endpoints of each service that may have endpoints already."""
+
+
+def addresses(endpoints: Mapping[str, Endpoint], existing: Collection[str] = ()) -> int:
+    """Return the number of addresses that the endpoints of a stack take.
+
+    Args:
+        endpoints: kinds of private endpoints of the stack.
+        existing: services of `SERVICES` that have endpoints elsewhere already.
+    """
+    of_services = {kind for kinds in SERVICES.values() for kind in kinds}
+    declared = [kind for kind in endpoints if kind not in of_services]
+    for service, kinds in SERVICES.items():
+        declared += [] if service in existing else kinds
+    return sum(endpoints[kind].addresses for kind in declared)
 
 
 def needed(endpoints: Mapping[str, Endpoint]) -> tuple[str, ...]:

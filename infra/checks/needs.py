@@ -30,8 +30,6 @@ program."""
 OF_ENDPOINTS: Final = ("Microsoft.Cdn", "Microsoft.PolicyInsights")
 """Resource providers that a subscription with online endpoints needs as well (Microsoft Q&A,
 "SubscriptionNotRegistered" of managed online endpoints)."""
-_ENDPOINT_ADDRESSES: Final = {"default_storage": 2, "data_storage": 1, "registry": 2, "vault": 1}
-"""Addresses that the endpoints of a service take at least; that of the workspace takes one more."""
 _OFF: Final[tuple[object, ...]] = (None, [], "Disabled")
 
 
@@ -136,13 +134,11 @@ def _addresses(settings: Settings) -> dict[str, int]:
     nodes: Counter[str] = Counter()
     for cluster in settings.clusters.values():
         nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
-    endpoints = 1 + sum(endpoint.copies for endpoint in settings.endpoint_kinds.values())
-    endpoints += sum(
-        addresses
-        for service, addresses in _ENDPOINT_ADDRESSES.items()
-        if service not in settings.network.existing_endpoints
-    )
-    counts = {"training": nodes["training"], "build": nodes["build"], "endpoints": endpoints}
+    counts = {
+        "training": nodes["training"],
+        "build": nodes["build"],
+        "endpoints": settings.endpoint_addresses,
+    }
     return {f"network.existing.{role}_subnet": count for role, count in counts.items()}
 
 

@@ -34,7 +34,8 @@ def address_space(settings: Settings) -> Iterator[str]:
         return
     for i, other in enumerate(network.peer_address_spaces):
         at = f"network.peer_address_spaces[{i}]"
-        yield from subnets.private_range_problems(at, other)
+        public = list(subnets.private_range_problems(at, other))
+        yield from public or _behind_the_bridge(settings, at, other)
     if network.peer_with and not network.peer_address_spaces:
         yield (
             "network.peer_address_spaces: is empty, but network.peer_with names networks; list "
@@ -122,6 +123,11 @@ def connections(settings: Settings) -> Iterator[str]:
             f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
             "a peered network's gateway can be used"
         )
+    yield from _dns_servers(settings)
+
+
+def _dns_servers(settings: Settings) -> Iterator[str]:
+    network = settings.network
     if len(network.dns_servers) > MOST_DNS_SERVERS:
         yield (
             f"network.dns_servers: {len(network.dns_servers)} addresses, but a network accepts at"
@@ -131,15 +137,18 @@ def connections(settings: Settings) -> Iterator[str]:
         if count > 1:
             yield f"network.dns_servers: contains {server} twice; remove one"
     for i, server in enumerate(network.dns_servers):
+        at = f"network.dns_servers[{i}]"
         try:
             IPv4Address(server)
         except ValueError:
-            yield f"network.dns_servers[{i}]: {server!r} is not an IPv4 address, such as 10.0.0.4"
+            yield f"{at}: {server!r} is not an IPv4 address, such as 10.0.0.4"
             continue
-        if not _reachable(network, server):
+        if unusable := list(_behind_the_bridge(settings, at, server)):
+            yield from unusable
+        elif not _reachable(network, server):
             yield (
-                f"network.dns_servers[{i}]: {server} is in none of network.peer_address_spaces, so "
-                "nodes would not reach it; add its network's range"
+                f"{at}: {server} is in none of network.peer_address_spaces, so nodes would not "
+                "reach it; add its network's range"
             )
 
 
@@ -186,6 +195,8 @@ def existing_endpoints(settings: Settings) -> Iterator[str]:
             )
         if address_range(text) is None:
             yield f"{at}: {text!r} is not a range like 10.0.0.0/27"
+        elif unusable := list(_behind_the_bridge(settings, at, text)):
+            yield from unusable
         elif not _reachable(network, text):
             yield (
                 f"{at}: {text} is in none of network.peer_address_spaces, so nodes would not reach "
@@ -216,6 +227,12 @@ def _reachable(network: NetworkSettings, text: str) -> bool:
         return True
     spaces = [space for peer in network.peer_address_spaces if (space := address_range(peer))]
     return any(IPv4Network(text).subnet_of(space) for space in spaces)
+
+
+def _behind_the_bridge(settings: Settings, key: str, text: str) -> Iterator[str]:
+    """Yield the fault of an address or range that the containers on the nodes cannot reach."""
+    if settings.nodes is None:
+        yield from subnets.bridge_problems(key, text)
 
 
 def _space(network: NetworkSettings) -> list[str]:

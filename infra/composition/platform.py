@@ -41,16 +41,29 @@ from infra.naming import (
     RESULTS_CONTAINER,
     IdentityRole,
 )
-from infra.resources import OWN_PROVIDER, REGISTRY, STORAGE, VAULT
+from infra.resources import (
+    ASSIGNMENT,
+    LINK,
+    LOGS,
+    OWN_PROVIDER,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+)
 from infra.settings import Settings
 
 KEPT: Final[Mapping[str, str]] = {
     STORAGE: "accountName",
     REGISTRY: "registryName",
     VAULT: "vaultName",
+    LOGS: "workspaceName",
+    WORKSPACE: "workspaceName",
+    ASSIGNMENT: "roleAssignmentName",
+    LINK: "virtualNetworkLinkName",
 }
-"""Globally unique names by kind. A resource that exists keeps its name, and so its data, however
-names are formed now; everything else refers to the name that it has."""
+"""Names with a hash by kind. A resource that exists keeps its name, and so its data, however names
+are formed now; everything else refers to the name that it has."""
 
 
 def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
@@ -130,6 +143,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             platform_services,
             identities,
             clusters,
+            workspace.name,
             monitoring.log_id,
             declared,
         ),

@@ -47,6 +47,7 @@ def export(
     services: Services,
     identities: Identities,
     clusters: Sequence[ClusterArgs],
+    workspace: pulumi.Input[str],
     log_workspace: pulumi.Input[str],
     declared: Sequence[Declared],
 ) -> pulumi.Output[dict[str, Any]]:
@@ -58,12 +59,13 @@ def export(
         services: Services of the stack.
         identities: Identities of the stack.
         clusters: Clusters of the stack.
+        workspace: Name of the workspace.
         log_workspace: Id of the log workspace.
         declared: Resources of the leaves.
     """
     values: dict[str, pulumi.Input[str]] = {
         "log_workspace": log_workspace,
-        "workspace": context.names.workspace,
+        "workspace": workspace,
         "login_server": services.registry.address,
         "vault": services.vault.address,
         "data_account": services.data_storage.name,

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from infra.resources import (
+    ASSIGNMENT,
     CONTAINER,
+    LINK,
     LOGS,
     NETWORK,
     OWN_PROVIDER,
@@ -177,9 +179,13 @@ IGNORED: Final[Mapping[str, str]] = {
     STORAGE: "accountName",
     REGISTRY: "registryName",
     VAULT: "vaultName",
+    LOGS: "workspaceName",
+    WORKSPACE: "workspaceName",
+    ASSIGNMENT: "roleAssignmentName",
+    LINK: "virtualNetworkLinkName",
     "network:PrivateEndpoint": "customDnsConfigs",
 }
-"""Inputs that keep the value that they have: names that hold data, and what Azure derives."""
+"""Inputs that keep the value that they have: names with a hash, and what Azure derives."""
 
 
 def _ignored(resource: Resource, settings: Settings) -> Iterator[str]:
@@ -194,7 +200,7 @@ def _ignored(resource: Resource, settings: Settings) -> Iterator[str]:
 
 NOTHING_IGNORED = Rule(
     "nothing-ignored",
-    "A deployment restores each input that was changed in Azure, but for names that hold data, "
+    "A deployment restores each input that was changed in Azure, but for names with a hash, "
     "what Azure derives, and the tags that the settings leave to others.",
     "Remove the input from ignoreChanges.",
     of_resource=_ignored,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from infra.catalog import resource_ids
 from infra.naming import SubnetRole
 from infra.resources import (
     ASSIGNMENT,
@@ -73,11 +72,6 @@ def _ages(name: str, prefixes: list[str], action: str, days: int) -> dict[str, o
             "filters": {"blobTypes": ["blockBlob"], "prefixMatch": prefixes},
         },
     }
-
-
-def log_workspace(settings: Settings) -> str:
-    existing = settings.monitoring.existing_log_workspace
-    return resource_ids.name(existing or settings.names.log_workspace)
 
 
 HERE = as_set(lambda settings: settings.location)
@@ -363,9 +357,6 @@ NO_COPIES = Rule(
         REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
         BLOBS: {"cors.corsRules[].allowedOrigins": exactly(sorted(STUDIO))},
         DATASTORE: {"properties.endpoint": exactly("core.windows.net")},
-        DIAGNOSTIC_SETTING: {
-            "workspaceId": by_name(log_workspace),
-        },
         WORKSPACE: {
             "applicationInsights": only_if(
                 lambda s: s.monitoring.application_insights, by_name(lambda s: s.names.insights)
@@ -375,7 +366,6 @@ NO_COPIES = Rule(
             "storageId": as_set(lambda s: s.network.flow_logs_to or ""),
             "enabled": ON,
         },
-        INSIGHTS: {"workspaceResourceId": by_name(log_workspace)},
     },
 )
 

@@ -12,6 +12,8 @@ from infra.resources import (
     COMPUTE,
     CONTAINER,
     DATASTORE,
+    INSIGHTS,
+    LOGS,
     REGISTRY,
     STORAGE,
     VAULT,
@@ -37,6 +39,8 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "storage:ManagementPolicy": {"accountName": ("default",)},
     DATASTORE: {"properties.accountName": ACCOUNTS, "workspaceName": ("workspace",)},
     COMPUTE: {"workspaceName": ("workspace",)},
+    "monitor:DiagnosticSetting": {"workspaceId": ("logs",)},
+    INSIGHTS: {"workspaceResourceId": ("logs",)},
     WORKSPACE: {
         "storageAccount": ("default",),
         "keyVault": ("vault",),
@@ -59,11 +63,15 @@ REQUIRED: Final = frozenset(
         "accountName",
         "containerRegistry",
         "keyVault",
+        "linkedResourceId",
         "properties.accountName",
         "scopeName",
+        "scopes[]",
         "storageAccount",
         "vaultName",
+        "workspaceId",
         "workspaceName",
+        "workspaceResourceId",
     }
 )
 """Inputs that must be there."""
@@ -86,13 +94,16 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
     data = name("storage-data", "accountName", storage.existing_data, STORAGE)
     vault = name("vault", "vaultName", settings.vault.existing, VAULT)
     registry = name("registry", "registryName", settings.registry.existing, REGISTRY)
+    logs = name("logs", "workspaceName", settings.monitoring.existing_log_workspace, LOGS)
+    workspace = name("workspace", "workspaceName", None, WORKSPACE)
     return [
         ("default", (account, default)),
         ("data", (account, data)),
         ("vault", ("Microsoft.KeyVault/vaults", vault)),
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
-        ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
+        ("logs", ("Microsoft.OperationalInsights/workspaces", logs)),
+        ("workspace", ("Microsoft.MachineLearningServices/workspaces", workspace)),
         *(row for facts in of_leaves() for row in facts.services(settings).items()),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra.prerequisites import Need
+from infra.subnets import DOCKER_BRIDGE
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import AccessError, MissingError
 
@@ -84,12 +85,18 @@ def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[
     ]
     if not sizes:
         return
+    for text in ranges:
+        if text and ":" not in text and ip_network(text).overlaps(DOCKER_BRIDGE):
+            yield (
+                f"{need.setting}: {_name(need.id)} is in {text}, which overlaps {DOCKER_BRIDGE},"
+                " which the nodes' containers use; name a subnet of a network without it"
+            )
     used = 0 if deployed else len(properties.get("ipConfigurations") or ())
     free = sum(sizes) - used
     if free < need.addresses:
         yield (
             f"{need.setting}: {_name(need.id)} has {max(free, 0)} free addresses, and the stack"
-            f" needs {need.addresses}; use a larger subnet, or smaller clusters"
+            f" needs {need.addresses}; use a larger subnet, or for nodes smaller clusters"
         )
 
 

@@ -207,7 +207,7 @@ def _names(manager: ResourceManager, needs: Prerequisites, state: Sequence[Stack
 
 def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> str | None:
     """Return why a resource of this name cannot be created; None if it can."""
-    version, other = VERSIONS[name.kind], _other_names(needs.stack)
+    version, other = VERSIONS[name.kind], _other_names(needs)
     if name.kind == _VAULT:
         deleted = _deleted_vault(manager, needs, name.name)
         if deleted is not None:
@@ -240,7 +240,7 @@ def _deleted_vault(manager: ResourceManager, needs: Prerequisites, name: str) ->
         answer: Any = manager.get(f"{region}/deletedVaults/{segment(name)}", VERSIONS[_VAULT])
     except (MissingError, AccessError):
         return None
-    vault, other = answer["properties"], _other_names(needs.stack)
+    vault, other = answer["properties"], _other_names(needs)
     until = str(vault.get("scheduledPurgeDate") or "the end of its retention")[:10]
     cure = f"purge it (az keyvault purge --name {name} --location {needs.region}), or {other}"
     if vault.get("purgeProtectionEnabled"):
@@ -251,8 +251,9 @@ def _deleted_vault(manager: ResourceManager, needs: Prerequisites, name: str) ->
     )
 
 
-def _other_names(stack: str) -> str:
-    return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
+def _other_names(needs: Prerequisites) -> str:
+    until = ", before the owner assigns roles" if needs.roles_of_owner else ""
+    return f"choose other names: pulumi config set name_seed TEXT --stack {needs.stack}{until}"
 
 
 def _beginning(manager: ResourceManager, begin: Month, state: Sequence[StackResource]) -> str:

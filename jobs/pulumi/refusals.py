@@ -109,10 +109,12 @@ TABLE: Final = (
             "ReferencedResourceNotProvisioned",
             "StorageProvisioningStateNotSucceeded",
             "TooManyRequests",
-        ),
+        )
+        + r"|(?i:cannot modify resource while in provisioning state)",
         "another operation on it, or on a resource that it refers to, is running",
         # Codes of storage ("Storage resource provider, error codes"), of networks (seen with
-        # private endpoints and subnets that change), and of Resource Manager's throttling.
+        # private endpoints and subnets that change), and of Resource Manager's throttling. Azure
+        # Monitor's private link scopes say it in words.
         passes=True,
     ),
     Refusal(
@@ -313,6 +315,12 @@ TABLE: Final = (
         "set the tag that Azure names to its other spelling (network.vault_service_tag), or correct"
         " the ranges under network and allowed_addresses",
         kinds="network:",
+    ),
+    Refusal(
+        _words("SubnetIsFull"),
+        "its subnet has no room for the addresses that it takes",
+        "its owner enlarges it or frees addresses, or name another subnet: for private endpoints in"
+        " network.existing.endpoints_subnet",
     ),
     Refusal(
         _words("LinkedAuthorizationFailed"),

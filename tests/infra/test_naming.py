@@ -126,9 +126,13 @@ def test_an_existing_group_keeps_its_name():
 
 def test_another_seed_gives_other_names_where_one_may_be_taken():
     names, other = named(), named("2")
-    for kind in (*GLOBAL, "workspace"):
+    for kind in (*GLOBAL, "workspace", "log_workspace"):
         assert getattr(names, kind) != getattr(other, kind)
-    assert names.resource_group == other.resource_group
+    # No cluster that exists is made anew.
+    for kind in ("resource_group", "build_cluster"):
+        assert getattr(names, kind) == getattr(other, kind)
+    gpu = "gpu", "train", "Standard_ND40rs_v2", "LowPriority"
+    assert names.cluster(*gpu) == other.cluster(*gpu)
 
 
 def test_another_size_or_priority_is_another_cluster_but_for_builds():

@@ -14,6 +14,7 @@ from tests.infra.support.configurations import (
     VAULT,
     configured,
     problem,
+    problems,
 )
 
 ROUTES = f"{GROUP}/providers/Microsoft.Network/routeTables/to-firewall"
@@ -252,6 +253,40 @@ CONNECTIONS = [
     ),
     ((("network.route_table", NETWORK),), "must be a resource id /subscriptions/"),
 ]
+
+
+BRIDGE = ("network.peer_address_spaces", ["172.17.0.0/16"])
+BEHIND = ("network.existing_endpoints", {"registry": "172.17.9.0/27"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ((HUB[0], BRIDGE), ["peer_address_spaces[0]"]),
+        (
+            (HUB[0], ("network.peer_address_spaces", ["10.0.0.0/16", "172.16.0.0/12"])),
+            ["peer_address_spaces[1]"],
+        ),
+        ((*HUB, ("network.dns_servers", ["172.17.0.4"])), ["dns_servers[0]"]),
+        (
+            (HUB[0], BRIDGE, ZONES, PRESENT, REGISTRY, BEHIND),
+            ["peer_address_spaces[0]", "existing_endpoints.registry"],
+        ),
+        (
+            (ZONES, REGISTRY, ("network.existing", existing()), BEHIND),
+            ["existing_endpoints.registry"],
+        ),
+    ],
+)
+def test_nodes_reach_no_range_of_their_own_containers(changes, keys):
+    said = problems(*changes)
+    assert [text.partition(":")[0] for text in said] == [f"network.{key}" for key in keys]
+    assert all("overlaps 172.17.0.0/16, which the nodes' containers use" in text for text in said)
+
+
+def test_people_may_reach_the_platform_from_a_range_that_no_node_reaches():
+    managed = ("profile", "managed"), ("managed_network.accept_one_way", True)
+    assert load(configured(*managed, ("clusters.build", None), HUB[0], BRIDGE))
 
 
 @pytest.mark.parametrize(("changes", "says"), CONNECTIONS, ids=lambda part: str(part)[-50:])

@@ -12,7 +12,8 @@ CHANGES: Final[Mapping[str, str]] = {
     "subscription.id": "no: deploy another stack",
     "subscription.tenant": "no: deploy another stack",
     "resource_group.existing": "no: deploy another stack",
-    "name_seed": "yes, for resources that do not exist yet",
+    "name_seed": "yes, for resources that do not exist yet; with `roles: existing`, only before the"
+    " owner assigns roles",
     "budget.start": "no: Azure accepts no past month",
     "network.address_space": _IN_USE,
     "network.training_nodes": _IN_USE,

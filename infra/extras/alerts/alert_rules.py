@@ -6,6 +6,7 @@ from infra.extras.alerts.leaf import AlertSettings
 from infra.naming import Names
 
 PER_CLUSTER = "ClusterName"
+PER_RUN = "RunId"
 _ATTEMPT = r'@"^(.+)-r\d+$"'
 """Regular expression, as a literal of Azure's query language, of the job names of runs: KEY-rN."""
 TWO_DAYS = "P2D"
@@ -25,7 +26,9 @@ class AlertRule:
     threshold: int
     measure_column: str | None = None
     """Column whose largest value is compared; None counts rows."""
-    dimension: str | None = PER_CLUSTER
+    dimension: str = PER_CLUSTER
+    """Column whose values have an alert each. While an alert is open, Azure sends no further notice
+    of it (Azure Monitor, "Log search alerts"), so that one for all runs would hide most of them."""
     look_back: str | None = None
     """Time range that the query sees, if not the evaluation window of one hour."""
     severity: int = 2
@@ -48,7 +51,7 @@ def alert_rules(settings: AlertSettings) -> list[AlertRule]:
         f"| where RunId matches regex {_ATTEMPT}\n"
         "| distinct RunId",
         1,
-        dimension=None,
+        dimension=PER_RUN,
         severity=4,
     )
     return [
@@ -64,7 +67,7 @@ def alert_rules(settings: AlertSettings) -> list[AlertRule]:
             '| where Status in~ ("Failed", "Canceled") and TimeGenerated <'
             f" ago({settings.waiting_minutes}m)",
             1,
-            dimension=None,
+            dimension="Run",
             look_back=TWO_DAYS,
             severity=3,
         ),
@@ -94,9 +97,11 @@ def alert_rules(settings: AlertSettings) -> list[AlertRule]:
             "Jobs failed",
             runs,
             '| where Status =~ "Failed" and (isempty(ParentRunId) or RunId == RootRunId)\n'
-            "| distinct RunId",
-            settings.failed_jobs,
-            dimension=None,
+            "| summarize Runs = make_set(RunId)\n"
+            f"| where array_length(Runs) >= {settings.failed_jobs}\n"
+            "| mv-expand RunId = Runs to typeof(string)",
+            1,
+            dimension=PER_RUN,
         ),
         AlertRule(
             "quota",

@@ -82,6 +82,7 @@ class Alerts(Component):
             evaluation_frequency=OFTEN,
             window_size=HOUR,
             override_query_time_range=rule.look_back,
+            # Until Azure resolves an alert, it notifies of nothing else with the same dimension.
             auto_mitigate=True,
             # The tables are created with the first event.
             skip_query_validation=True,
@@ -105,15 +106,11 @@ def _condition(workspace_id: pulumi.Input[str], rule: AlertRule) -> monitor.Cond
         # The SDK's ConditionOperator belongs to another resource; Azure accepts these values here.
         operator=monitor.Operator.GREATER_THAN_OR_EQUAL,
         threshold=rule.threshold,
-        dimensions=(
-            [
-                monitor.DimensionArgs(
-                    name=rule.dimension, operator=monitor.DimensionOperator.INCLUDE, values=["*"]
-                )
-            ]
-            if rule.dimension
-            else None
-        ),
+        dimensions=[
+            monitor.DimensionArgs(
+                name=rule.dimension, operator=monitor.DimensionOperator.INCLUDE, values=["*"]
+            )
+        ],
         failing_periods=monitor.ConditionFailingPeriodsArgs(
             number_of_evaluation_periods=1, min_failing_periods_to_alert=1
         ),

@@ -28,7 +28,7 @@ class AlertSettings:
     """Alert when a cluster keeps idle nodes for this many minutes."""
 
     failed_jobs: Annotated[int, Bounds(1)] = 1
-    """Alert when this many jobs failed within an hour."""
+    """Alert of each failed job once this many failed within an hour."""
 
     waiting_minutes: Annotated[int, Bounds(15, 1440)] = 60
     """Alert when a run has failed or was cancelled, and was not submitted again for this many

@@ -9,9 +9,9 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.rules.expected import ON, by_name, exactly, one_of
+from infra.rules.expected import ON, canonical, exactly, one_of
 from infra.rules.facts import Facts
-from infra.rules.invariants import log_workspace
+from infra.rules.own_services import targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
@@ -24,24 +24,27 @@ class Reviewed:
     """One alert as it was reviewed."""
 
     query: str
-    """First digits of the SHA-256 of its query, without the workspace and the minutes in it."""
+    """First digits of the SHA-256 of its query, without the workspace and the settings in it."""
+    dimension: str = "ClusterName"
     threshold: Callable[[AlertSettings], int] = lambda _: 1
     measure: str | None = None
-    minutes: Callable[[AlertSettings], int] | None = None
-    """Minutes in its query."""
+    asks: Callable[[AlertSettings], int] | None = None
+    """Minutes or number of runs in its query."""
 
 
 ALERTS_REVIEWED: Final[Mapping[str, Reviewed]] = {
-    "ended": Reviewed("907d356f06780953"),
-    "waiting": Reviewed("0f1d041716c9792e", minutes=lambda s: s.waiting_minutes),
-    "preempted": Reviewed("541edd3c815fde81", lambda s: s.preempted_nodes, "Preempted"),
-    "idle": Reviewed("e5d755bfadf3dd9c", minutes=lambda s: s.idle_minutes),
-    "failed": Reviewed("5b9665497edc22e4", lambda s: s.failed_jobs),
-    "quota": Reviewed("10bc7bd55e1798d6", lambda s: s.quota_percent, "Percent"),
+    "ended": Reviewed("907d356f06780953", "RunId"),
+    "waiting": Reviewed("dc7d4cb05fe7fddd", "Run", asks=lambda s: s.waiting_minutes),
+    "preempted": Reviewed(
+        "541edd3c815fde81", threshold=lambda s: s.preempted_nodes, measure="Preempted"
+    ),
+    "idle": Reviewed("a9c53a79311904c1", asks=lambda s: s.idle_minutes),
+    "failed": Reviewed("a815e4d0cd01a142", "RunId", asks=lambda s: s.failed_jobs),
+    "quota": Reviewed("10bc7bd55e1798d6", threshold=lambda s: s.quota_percent, measure="Percent"),
 }
 """The alerts of a stack, by the end of their names; `ended` only if the settings ask for it."""
 
-_MINUTES: Final = re.compile(r"ago\((\d+)m\)")
+_ASKED: Final = re.compile(r"(?<=ago\()\d+(?=m\))|(?<=array_length\(Runs\) >= )\d+")
 _OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
 
 
@@ -60,7 +63,8 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         str(input_at(alert, "ruleName")).rpartition("-alert-")[2]: alert
         for alert in of_kind(resources, ALERT)
     }
-    own, workspace = settings.of(AlertSettings), settings.names.workspace
+    own = settings.of(AlertSettings)
+    type_, workspace = dict(targets(resources, settings))["workspace"]
     for name, reviewed in ALERTS_REVIEWED.items():
         alert = declared.get(name)
         if alert is None:
@@ -76,7 +80,7 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         if not _asks(criteria, reviewed, own):
             yield alert, "does not ask what was reviewed"
         for id_ in _OF.findall(str([criterion.get("query") for criterion in criteria])):
-            if not named(id_, "Microsoft.MachineLearningServices/workspaces", workspace):
+            if not named(id_, type_, workspace):
                 yield alert, f"asks about {id_}, which is not the stack's workspace"
 
 
@@ -87,15 +91,18 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
         "operator": "GreaterThanOrEqual",
         "timeAggregation": "Maximum" if reviewed.measure else "Count",
         "metricMeasureColumn": reviewed.measure,
+        "dimensions": [{"name": reviewed.dimension, "operator": "Include", "values": ["*"]}],
     }
     query = str(criteria[0].get("query")) if criteria else ""
-    minutes = [reviewed.minutes(own)] if reviewed.minutes else []
+    asked = [reviewed.asks(own)] if reviewed.asks else []
     text = _OF.sub('_ResourceId =~ "WORKSPACE"', query, count=1)
-    digest = hashlib.sha256(_MINUTES.sub("ago(MINUTES)", text).encode()).hexdigest()
+    digest = hashlib.sha256(_ASKED.sub("SET", text).encode()).hexdigest()
     return (
         len(criteria) == 1
-        and all(criteria[0].get(key) == value for key, value in wanted.items())
-        and [int(text) for text in _MINUTES.findall(query)] == minutes
+        and all(
+            canonical(criteria[0].get(key)) == canonical(value) for key, value in wanted.items()
+        )
+        and [int(text) for text in _ASKED.findall(query)] == asked
         and digest.startswith(reviewed.query)
     )
 
@@ -110,16 +117,15 @@ ALERTS = Rule(
 
 ALERTS_ON = Rule(
     "alerts-on",
-    "Alert rules are enabled, and query the log workspace every quarter of an hour.",
+    "Alert rules are enabled, and run every quarter of an hour.",
     "Restore the input.",
     {
         ALERT: {
             "enabled": ON,
             "severity": one_of(2, 3, 4),
             "evaluationFrequency": exactly("PT15M"),
-            "scopes[]": by_name(log_workspace),
         },
     },
 )
 
-FACTS = Facts(rules=(ALERTS, ALERTS_ON))
+FACTS = Facts(rules=(ALERTS, ALERTS_ON), references={ALERT: {"scopes[]": ("logs",)}})

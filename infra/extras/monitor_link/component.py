@@ -61,15 +61,16 @@ class MonitorScope(Component):
             tags=context.tags,
             opts=self.child_options(),
         )
-        self.members = [
-            monitor.PrivateLinkScopedResource(
+        self.members: list[pulumi.Resource] = []
+        for label, member in members:
+            joined = monitor.PrivateLinkScopedResource(
                 f"monitor-{label}",
                 name=label,
                 scope_name=self.scope.name,
                 resource_group_name=context.group,
                 linked_resource_id=member,
-                opts=self.child_options(),
+                # One at a time: a scope refuses a member while another one joins it.
+                opts=self.child_options(depends_on=list(self.members)),
             )
-            for label, member in members
-        ]
+            self.members.append(joined)
         self.register_outputs({"scope": self.scope.id})

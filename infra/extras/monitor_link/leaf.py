@@ -17,6 +17,9 @@ ZONES: Final = (
 )
 KIND: Final = "monitor"
 """Kind of its private endpoint; with it, logs are neither sent nor read over public endpoints."""
+ADDRESSES: Final = 13
+"""Up to 11 for the first log workspace of a scope, and 2 for Application Insights
+(MicrosoftDocs/azure-docs, issue 121651)."""
 SCOPE: Final = Name(
     "monitor scope",
     lambda names: f"{names.base}-ampls",
@@ -36,7 +39,7 @@ class LinkSettings:
 def _endpoints(settings: Settings) -> Mapping[str, Endpoint]:
     if not settings.of(LinkSettings).private_link:
         return {}
-    return {KIND: Endpoint("azuremonitor", (*ZONES, BLOB))}
+    return {KIND: Endpoint("azuremonitor", (*ZONES, BLOB), ADDRESSES)}
 
 
 LEAF: Final = Leaf(

@@ -79,8 +79,8 @@ def _needs(settings: Settings) -> tuple[Needed, ...]:
 
 
 def _endpoints(settings: Settings) -> Mapping[str, Endpoint]:
-    copies = len(settings.of(ReplicaSettings).replicas)
-    return {"registry": replace(ENDPOINTS["registry"], copies=copies)}
+    own, copies = ENDPOINTS["registry"], len(settings.of(ReplicaSettings).replicas)
+    return {"registry": replace(own, addresses=own.addresses + copies)}
 
 
 LEAF: Final = Leaf(

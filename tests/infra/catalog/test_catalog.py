@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
 from infra.catalog.network_rules import Rule, ServiceTraffic, Surroundings
 from infra.extras.jump_machine.network_rules import jump
+from infra.subnets import ENDPOINT_ADDRESSES
 from tests import ROOT
 from tests.infra.support.stacks import settings_of
 from tests.infra.support.variants import OPTIONS
@@ -22,6 +23,7 @@ REFERENCE = ["NC", "NDs", "NCsv2", "NCsv3", "NDv2", "ND A100 v4"]
 
 OWN, ENDPOINTS, PEERS, BASTION = "10.0.0.0/24", "10.0.1.0/27", "10.1.0.0/16", "10.1.4.0/26"
 SERVERS = ("10.1.0.4", "10.1.0.5")
+COPIES = ["northeurope", "swedencentral", "uksouth", "francecentral"]
 BUILD, JUMP = "10.0.2.0/28", "10.0.3.0/28"
 
 
@@ -133,6 +135,21 @@ def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(option):
     assert len(set(needed)) == len(needed)
     assert set(needed) == {zone for kind in kinds.values() for zone in kind.zones}
     assert len(kinds["workspace"].zones) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "addresses"),
+    [
+        # Workspace 3, registry 2, each account and the vault 1, and the default account's files 1.
+        ({}, 9),
+        ({"monitoring.private_link": True}, 22),
+        ({"monitoring.private_link": True, "registry.replicas": COPIES}, 26),
+        (OPTIONS["everything theirs, with endpoints"], 3),
+    ],
+)
+def test_the_subnet_has_room_for_the_addresses_of_all_endpoints(changes, addresses):
+    settings = settings_of("dev", **changes)
+    assert settings.endpoint_addresses == addresses <= ENDPOINT_ADDRESSES
 
 
 @given(regions, tags, st.booleans())

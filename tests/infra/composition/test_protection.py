@@ -1,15 +1,16 @@
 """Resources that an update replaces or may not replace, and those that a teardown deletes with
 their parent."""
 
-from infra.resources import (
-    COMPUTE,
-    WORKSPACE,
-    of_kind,
-)
-from tests.infra.support.stacks import key, rendered
-from tests.infra.support.variants import (
-    KEYS,
-)
+import json
+import re
+
+import pytest
+
+from infra.policies.pack import check
+from infra.render.mocks import guid
+from infra.resources import COMPUTE, WORKSPACE, of_kind
+from tests.infra.support.stacks import key, rendered, settings_of
+from tests.infra.support.variants import KEYS, OPTIONS
 
 
 def test_computes_and_datastores_go_with_the_workspace():
@@ -92,16 +93,34 @@ def test_development_can_be_taken_down():
     assert not [one.key for one in rendered("dev") if one.options.get("protect")]
 
 
-def test_what_holds_a_globally_unique_name_keeps_it():
-    kept = {
-        one.key: path
-        for one in rendered("prod")
-        for path in one.options.get("ignoreChanges", ())
-        if path.endswith("Name")
+SEEDED = {
+    "own": {"monitoring.private_link": True, "monitoring.ended_runs": True, "serving": True},
+    "theirs": OPTIONS["their network, links declared"] | OPTIONS["people"],
+}
+
+
+@pytest.mark.parametrize("option", SEEDED)
+def test_another_seed_renames_nothing_that_exists(option):
+    before = {old.key: old for old in rendered("dev", **SEEDED[option])}
+    after = {new.key: new for new in rendered("dev", **SEEDED[option] | {"name_seed": "2"})}
+    renamed = {
+        str(new.inputs[path]): str(before[at].inputs[path])
+        for at, new in after.items()
+        for path in new.options.get("ignoreChanges", ())
+        if path in new.inputs and new.inputs[path] != before[at].inputs[path]
     }
-    assert kept == {
-        "azure-native:storage:StorageAccount::storage-default": "accountName",
-        "azure-native:storage:StorageAccount::storage-data": "accountName",
-        "azure-native:containerregistry:Registry::registry": "registryName",
-        "azure-native:keyvault/v20260201:Vault::vault": "vaultName",
-    }
+    assert len(renamed) > 10
+    # All else refers to the names that resources have.
+    workspace = key(WORKSPACE, "workspace")
+    renamed[guid(after[workspace].id)] = guid(before[workspace].id)
+    names = re.compile("|".join(map(re.escape, renamed)))
+    for at, new in after.items():
+        inputs = names.sub(lambda name: renamed[name[0]], json.dumps(new.inputs))
+        assert json.loads(inputs) == before[at].inputs
+
+
+@pytest.mark.parametrize("option", SEEDED)
+def test_a_stack_that_was_deployed_with_another_seed_keeps_the_rules(option):
+    overrides = SEEDED[option]
+    seeded = settings_of("dev", **overrides | {"name_seed": "2"})
+    assert [fault.message for fault in check(rendered("dev", **overrides), seeded)] == []

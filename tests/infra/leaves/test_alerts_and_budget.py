@@ -3,12 +3,14 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from infra.extras.alerts.alert_rules import alert_rules
 from infra.extras.alerts.leaf import AlertSettings
 from infra.policies import pack
-from infra.resources import of_kind
+from infra.resources import of_kind, requirements
 from tests.infra.support.production import changed
-from tests.infra.support.stacks import only, rendered, settings_of
+from tests.infra.support.stacks import key, only, rendered, settings_of
 from tests.infra.support.variants import LOGS, OPTIONS
 
 ALERTS = AlertSettings(preempted_nodes=3, idle_minutes=45, failed_jobs=2, quota_percent=80)
@@ -49,7 +51,7 @@ def test_alerts_have_the_thresholds_of_the_settings():
     by_name = {rule.name: rule for rule in alert_rules(ALERTS)}
     assert by_name["preempted"].threshold == 3
     assert "ago(45m)" in by_name["idle"].query
-    assert by_name["failed"].threshold == 2
+    assert "array_length(Runs) >= 2" in by_name["failed"].query
     assert by_name["quota"].threshold == 80
     assert "< ago(60m)" in by_name["waiting"].query
 
@@ -57,6 +59,33 @@ def test_alerts_have_the_thresholds_of_the_settings():
 def test_every_end_of_a_run_is_told_to_those_who_ask_for_it():
     names = {rule.name for rule in alert_rules(replace(ALERTS, ended_runs=True))}
     assert names == {rule.name for rule in alert_rules(ALERTS)} | {"ended"}
+
+
+def test_an_open_alert_about_a_run_or_cluster_holds_back_no_notice_about_another():
+    rules = alert_rules(replace(ALERTS, ended_runs=True))
+    assert {rule.name: rule.dimension for rule in rules} == {
+        "ended": "RunId",
+        "waiting": "Run",
+        "failed": "RunId",
+        "preempted": "ClusterName",
+        "idle": "ClusterName",
+        "quota": "ClusterName",
+    }
+    declared = of_kind(rendered("dev", monitoring__ended_runs=True), "monitor:ScheduledQueryRule")
+    for alert in declared:
+        [condition] = alert.inputs["criteria"]["allOf"]
+        assert [dimension["values"] for dimension in condition["dimensions"]] == [["*"]]
+
+
+@pytest.mark.parametrize("name", ["failed", "waiting", "preempted"])
+def test_an_alert_for_all_runs_or_clusters_at_once_is_a_fault(name):
+    stack = rendered("dev")
+    criteria = only(stack, "monitor:ScheduledQueryRule", f"alert-{name}").inputs["criteria"]
+    [condition] = criteria["allOf"]
+    whole = {key: value for key, value in condition.items() if key != "dimensions"}
+    mutated = changed(f"alert-{name}", "criteria", criteria | {"allOf": [whole]}, stack)
+    messages = [fault.message for fault in pack.check(mutated, settings_of("dev"))]
+    assert [text for text in messages if "does not ask what was reviewed" in text]
 
 
 def test_rules_about_runs_know_their_attempts_by_the_names_of_jobs():
@@ -98,6 +127,15 @@ def test_the_private_link_scope_stays_open_to_what_is_not_in_it():
     resources = rendered("dev", **OPTIONS["monitor private link"])
     modes = only(resources, "monitor:PrivateLinkScope").inputs["accessModeSettings"]
     assert modes == {"ingestionAccessMode": "Open", "queryAccessMode": "Open"}
+
+
+def test_members_join_the_private_link_scope_one_after_the_other():
+    resources = rendered("dev", **OPTIONS["monitor private link"])
+    needed = requirements(resources)
+    members = of_kind(resources, "monitor:PrivateLinkScopedResource")
+    first, second = (member.key for member in members)
+    assert first in needed[second] or second in needed[first]
+    assert {first, second} < needed[key("network:PrivateEndpoint", "monitor")]
 
 
 def test_storage_and_monitor_share_one_blob_zone():

@@ -8,6 +8,7 @@ import pulumi
 import pytest
 
 from infra.components.immutable import ChangeError
+from infra.extras.managed_network.security import APPROVED_ON, APPROVER
 from infra.policies.pack import check
 from infra.render import costs
 from infra.resources import ASSIGNMENT, COMPUTE, WORKSPACE, of_kind, requirements
@@ -141,6 +142,14 @@ def test_rules_catch_what_opens_it():
     assert "approved-outbound" in faults(without("outbound-data-blob", stack))
     [approver] = [one.name for one in stack if one.name.startswith("workspace-data-storage-azure")]
     assert "endpoints-approved" in faults(without(approver, stack))
+
+
+def test_the_owner_is_asked_for_the_roles_that_approve_its_endpoints():
+    overrides = MANAGED | {"roles": "existing"}
+    stack = ran("dev", **overrides)
+    approved = {role["scope"] for role in stack.roles if role["role"] == APPROVER}
+    assert len(approved) == len(APPROVED_ON)
+    assert check(stack.resources, settings_of("dev", **overrides)) == []
 
 
 def test_a_host_without_the_settings_consent_breaks_a_rule():

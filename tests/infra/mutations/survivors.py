@@ -24,9 +24,6 @@ HARMLESS: Final[Mapping[str, str]] = {
         "Azure refuses a client that is not one of the registry's identities, which are held"
     ),
     r"monitor:DiagnosticSetting metrics.*": "logs are what a review needs; metrics are kept anyway",
-    r"monitor:ScheduledQueryRule criteria.allOf\[\].dimensions: .* removed": (
-        "one alert for all clusters in place of one for each"
-    ),
     r"monitor:ScheduledQueryRule overrideQueryTimeRange: .* removed": (
         "the alert then sees one hour, and comes sooner or not for old idle nodes"
     ),

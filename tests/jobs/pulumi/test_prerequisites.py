@@ -97,6 +97,13 @@ def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(needs, pu
     assert "pulumi config set name_seed TEXT --stack dev" in said
 
 
+def test_the_owner_assigns_roles_after_a_choice_of_other_names(needs, put):
+    name = named(needs, "vault")
+    put(f"{OTHERS}/{name.kind}/{name.name}", properties={})
+    theirs = replace(needs, roles_of_owner=True)
+    assert "name_seed TEXT --stack dev, before the owner assigns roles" in problem(theirs)
+
+
 def test_a_name_that_the_stack_holds_is_not_asked_for(needs, put):
     name = named(needs, "vault")
     put(f"{OTHERS}/{name.kind}/{name.name}", properties={})

@@ -165,6 +165,11 @@ POLICY = (
          " use by /subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/"
          "card/ipConfigurations/a and cannot be deleted.", True,
          ("still uses it", "networkInterfaces/card")),
+        ("monitor:PrivateLinkScopedResource", 'Status=409 Code="Conflict" Message="Cannot modify'
+         " resource while in provisioning state: 'Provisioning'.\"", True, ("another operation",)),
+        ("network:PrivateEndpoint", 'Status=400 Code="SubnetIsFull" Message="Subnet endpoints with'
+         ' address prefix 10.9.2.0/29 does not have enough capacity for 13 IP addresses."', False,
+         ("has no room", "endpoints_subnet")),
         ("compute:VirtualMachine", "The property 'securityProfile.encryptionAtHost' is not valid "
          "because the 'Microsoft.Compute/EncryptionAtHost' feature is not enabled", False,
          ("az feature register",)),
