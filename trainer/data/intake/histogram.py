@@ -25,7 +25,7 @@ class Histogram:
 
     shift: int = 0
     keys: _Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """Bins in ascending order, int64 [k]: the bits of their numbers, in the order of numbers."""
+    """Bins, least first, int64 [k]: the bits of their numbers as integers, see `_keys`."""
     counts: _Array = field(default_factory=lambda: np.empty(0, np.int64))
     """Numbers in each bin, int64 [k]."""
 

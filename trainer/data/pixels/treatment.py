@@ -146,7 +146,7 @@ class TooManyPixelsError(RejectedError):
 
 class Levels(NamedTuple):
     """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped, and
-    what is not a number is 0.
+    NaN is 0.
     """
 
     low: float

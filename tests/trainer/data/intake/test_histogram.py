@@ -25,10 +25,10 @@ def test_bins_do_not_depend_on_the_order_of_numbers(most, monkeypatch):
     wanted = total(numbers)
     assert wanted.keys.size <= 1000
     for parts in (np.split(numbers, 8), np.split(source.permutation(numbers), 2)):
-        found = total(*parts)
-        assert found.shift == wanted.shift > 0
-        assert (found.keys == wanted.keys).all()
-        assert (found.counts == wanted.counts).all()
+        result = total(*parts)
+        assert result.shift == wanted.shift > 0
+        assert (result.keys == wanted.keys).all()
+        assert (result.counts == wanted.counts).all()
     assert wanted.counts.sum() == 4000
 
 
@@ -52,7 +52,7 @@ def test_percentiles_are_exact_while_bins_suffice(numbers):
 @pytest.mark.parametrize(("offset", "scale"), [(0, 4e9), (1e6, 100), (-5e8, 1e9), (0, 1e-3)])
 def test_more_numbers_than_bins_cost_little_of_the_range(offset, scale):
     numbers = np.random.default_rng(0).random(400_000) * scale + offset
-    found = total(*np.split(numbers, 4))
-    assert found.keys.size <= LIMIT
+    result = total(*np.split(numbers, 4))
+    assert result.keys.size <= LIMIT
     wanted = np.quantile(numbers, [0.005, 0.995])
-    assert np.abs(np.subtract(found.range(0.005), wanted)).max() < scale / 2000
+    assert np.abs(np.subtract(result.range(0.005), wanted)).max() < scale / 2000

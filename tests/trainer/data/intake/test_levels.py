@@ -92,8 +92,8 @@ def test_percentiles_are_those_of_any_integers(offset):
     values = Values()
     for part in np.split(np.arange(1_000_000) + offset, 4):
         values.add(part)
-    found = values.levels("percentiles")
-    assert np.abs(np.subtract(found, (offset + 5000, offset + 995_000))).max() < 100
+    result = values.levels("percentiles")
+    assert np.abs(np.subtract(result, (offset + 5000, offset + 995_000))).max() < 100
 
 
 def test_each_image_may_have_a_range_of_its_own(tmp_path, capsys):
@@ -136,9 +136,9 @@ def test_a_transparent_grey_of_16_bits_becomes_white(levels):
     values[0, 0], values[1, 1] = 7 * 256 + 8, 7 * 256 + 9
     data = png(values)
     data = data[:33] + chunk(b"tRNS", struct.pack(">H", 7 * 256 + 8)) + data[33:]
-    found = pixels(treat(data, levels=levels).data)
-    assert found[0, 0] > 250
-    assert found[1, 1] < 230
+    result = pixels(treat(data, levels=levels).data)
+    assert result[0, 0] > 250
+    assert result[1, 1] < 230
 
 
 def test_opacity_of_16_bits_lies_on_white():
@@ -243,8 +243,8 @@ def test_a_tiff_that_is_not_read_is_named_with_its_cure(
 @pytest.mark.parametrize("bits", ["u1", "u2"])
 def test_a_tiff_as_the_cure_writes_it_is_read(bits):
     values = np.full((8, 8, 3), (200, 100, 50), bits)
-    found = pixels(treat(tiff(values), levels=Levels(0, 255)).data)
-    assert abs(found[0, 0].astype(int) - (200, 100, 50)).max() <= 2
+    result = pixels(treat(tiff(values), levels=Levels(0, 255)).data)
+    assert abs(result[0, 0].astype(int) - (200, 100, 50)).max() <= 2
 
 
 def test_a_tiff_without_a_directory_has_a_damaged_header():
@@ -270,8 +270,8 @@ UNSIGNED = np.array([[0, 2**31 - 1, 2**31, 3_000_000_000, 2**32 - 1, 5]] * 3, np
 def test_integers_of_32_bits_have_no_sign_unless_the_file_says_so(levels, wanted):
     assert pixels(treat(tiff(UNSIGNED), levels=levels).data)[0].tolist() == wanted
     signed = UNSIGNED.astype(np.int64).clip(0, 2**31 - 1).astype(np.int32)
-    found = pixels(treat(tiff(signed), levels=Levels(0, 100)).data)
-    assert found[0].tolist() == [0, 255, 255, 255, 255, 13]
+    result = pixels(treat(tiff(signed), levels=Levels(0, 100)).data)
+    assert result[0].tolist() == [0, 255, 255, 255, 255, 13]
 
 
 def test_the_levels_of_integers_of_32_bits_are_found_without_a_sign():
@@ -408,9 +408,9 @@ def test_an_image_of_one_value_is_black(value):
      ("0:4294967295", (0, 4_294_967_295)), ("-1000.0:5.", (-1000, 5))],
 )  # fmt: skip
 def test_levels_may_be_fractions(text, levels):
-    found = given_levels(text)
-    assert found == levels
-    assert [type(value) for value in found] == [type(value) for value in levels]
+    result = given_levels(text)
+    assert result == levels
+    assert [type(value) for value in result] == [type(value) for value in levels]
 
 
 def test_parts_of_a_data_set_add_up():

@@ -290,22 +290,22 @@ WINDOW = {"WindowCenter": 128, "WindowWidth": 20}
 def test_the_window_of_an_image_of_8_bits_is_used(rescale, photometric):
     values = np.arange(256, dtype=np.uint8).reshape(16, 16)
     data = grey(values, 8, PhotometricInterpretation=photometric, **rescale, **WINDOW)
-    found = converted(data, window=True).ravel()
+    result = converted(data, window=True).ravel()
     plain = converted(data, Levels(0, 255)).ravel()
     if photometric == "MONOCHROME1":
-        found, plain = 255 - found, 255 - plain
+        result, plain = 255 - result, 255 - plain
     assert (plain == np.arange(256)).all()
-    assert (found[:118] == 0).all()
-    assert (found[138:] == 255).all()
-    assert abs(found[128] - 128) <= 7
+    assert (result[:118] == 0).all()
+    assert (result[138:] == 255).all()
+    assert abs(result[128] - 128) <= 7
 
 
 @needs_pydicom
 def test_a_negative_slope_does_not_invert_a_window():
     data = dicom(ramp(), rescale=(4095, -1), window=(2048, 4096))
-    found = converted(data, window=True)
-    assert np.abs(found - converted(data, Levels(0, 4095))).max() <= 1
-    assert found[0, 0] == 255
+    result = converted(data, window=True)
+    assert np.abs(result - converted(data, Levels(0, 4095))).max() <= 1
+    assert result[0, 0] == 255
 
 
 @needs_pydicom
@@ -313,8 +313,8 @@ def test_a_negative_slope_does_not_invert_a_window():
 def test_few_bits_become_0_to_255(bits):
     most = (1 << bits) - 1
     values = np.resize(np.arange(most + 1, dtype=np.uint8), (16, 16))
-    found = converted(grey(values, bits))
-    assert (found == (values * (255 / most) + 0.5).astype(np.uint8)).all()
+    result = converted(grey(values, bits))
+    assert (result == (values * (255 / most) + 0.5).astype(np.uint8)).all()
 
 
 @needs_pydicom
