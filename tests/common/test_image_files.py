@@ -23,7 +23,10 @@ def test_hidden_files_and_folders_are_neither_images_nor_counted(tmp_path):
     write(tmp_path, "0.png", "sub/1.JPG", "notes.txt", *LEFT_BEHIND)
     (tmp_path / ".broken.png").symlink_to("nothing")
     listing = find_images([str(tmp_path)])
-    assert [path.relative_to(tmp_path).as_posix() for path in listing.paths] == ["0.png", "sub/1.JPG"]
+    assert [path.relative_to(tmp_path).as_posix() for path in listing.paths] == [
+        "0.png",
+        "sub/1.JPG",
+    ]
     assert (dict(listing.left_out), listing.no_files) == ({".txt": 1}, 0)
 
 
