@@ -25,9 +25,12 @@ def write(root, *names):
 def test_hidden_files_and_folders_are_neither_images_nor_counted(tmp_path):
     write(tmp_path, "0.png", "sub/1.JPG", "notes.txt", *LEFT_BEHIND)
     (tmp_path / ".broken.png").symlink_to("nothing")
-    found = find_images([str(tmp_path)])
-    assert [path.relative_to(tmp_path).as_posix() for path in found.paths] == ["0.png", "sub/1.JPG"]
-    assert (dict(found.left_out), found.no_files) == ({".txt": 1}, 0)
+    listing = find_images([str(tmp_path)])
+    assert [path.relative_to(tmp_path).as_posix() for path in listing.paths] == [
+        "0.png",
+        "sub/1.JPG",
+    ]
+    assert (dict(listing.left_out), listing.no_files) == ({".txt": 1}, 0)
 
 
 def test_a_hidden_file_or_folder_that_is_named_is_read(tmp_path):

@@ -42,7 +42,7 @@ def freeze(
 def moving_statistics(model: keras.Model) -> list[tf.Variable]:
     """Return the variables that a forward pass changes: those of layers that are trained, but by
     assignment instead of gradients, such as batch norm's statistics. Integers, such as the count of
-    a `Normalization`, are none: the trial of an own network refuses one that a step changes.
+    a `Normalization`, stay as they are: the trial of an own network refuses others.
     """
     still = {
         id(variable)

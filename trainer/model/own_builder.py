@@ -134,8 +134,8 @@ def _variables_problem(model: keras.Model) -> str | None:
     trained = {id(variable) for variable in model.trainable_variables}
     for variable in model.variables:
         # A checkpoint holds whole numbers as well; they must only stay as they are.
-        kept = is_whole(variable) and id(variable) not in trained
-        if variable.dtype != tf.float32 and not kept:
+        unchanged = is_whole(variable) and id(variable) not in trained
+        if variable.dtype != tf.float32 and not unchanged:
             return (
                 f"{stored_name(variable)} is {variable.dtype.name}; all variables must be float32,"
                 f" also in mixed precision: {_float32_remedy(model, variable)}"

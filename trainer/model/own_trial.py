@@ -37,7 +37,7 @@ _ENDS = {
     "Tanh": ("a tanh", "lie between -1 and 1, and so no probability can be near 1"),
     "Softsign": ("a softsign", "lie between -1 and 1, and so no probability can be near 1"),
 }
-"""Operations that bound the logits: their names, and what they do to all outputs."""
+"""Operations that bound the logits: name, and bound of the outputs."""
 _PASSING = {"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient", "Transpose"}
 """Operations that leave the values of their first input as they are."""
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
@@ -256,8 +256,8 @@ def _end_problem(evaluated: Any) -> str | None:
 
 
 def _last_operation(evaluated: Any) -> str:
-    """Return the kind of the operation that computes the output of a concrete function, also where
-    a function that it calls does; empty if that only passes an argument on.
+    """Return the kind of the operation that computes the output of a concrete function, or of the
+    function that it calls last; empty if that only passes an argument on.
     """
     graph, output = evaluated.graph.as_graph_def(), evaluated.outputs[0].name
     functions = {function.signature.name: function for function in graph.library.function}

@@ -61,8 +61,8 @@ class _Columns:
     split: str
 
     def note(self, path: Path) -> Note:
-        """Return what the user should know of them. The names that are not usual are details: a
-        table may lack its first line.
+        """Return a note on the columns in use. Names that are not usual are details: a table may
+        lack its first line.
         """
         kinds = {"files": self.file, "classes": self.label, "groups": self.group,
                  "splits": self.split}  # fmt: skip

@@ -163,8 +163,8 @@ def test_a_column_called_name_stays_apart_from_the_names_of_records(tmp_path):
     folder(tmp_path, "1.jpg", "2.jpg", "3.jpg", "4.jpg")
     rows = (f"{number}.jpg,fox{number},{'ab'[number % 2]}" for number in range(1, 5))
     prepare(tmp_path, "file,name,label", *rows)
-    found = {row["name"]: row["name (table)"] for row in columns(tmp_path / "out")}
-    assert found == {f"{number}.jpg": f"fox{number}" for number in range(1, 5)}
+    species = {row["name"]: row["name (table)"] for row in columns(tmp_path / "out")}
+    assert species == {f"{number}.jpg": f"fox{number}" for number in range(1, 5)}
 
 
 def test_columns_can_be_asked_for_later(tmp_path):

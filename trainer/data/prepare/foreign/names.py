@@ -28,7 +28,7 @@ def files_by_split(
         suffix: End of their names.
         divide: Whether the held-out split may be missing. The others are then of the split "",
             which is still to be divided; and so are all files if none names a split.
-        named: Whether files may be named in what is printed.
+        named: Whether messages may name files.
 
     Raises:
         DataError: A split has no files, lacks some, or has files of several series.
