@@ -51,8 +51,7 @@ class UnwritableError(UserError, OSError):
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name a file or a folder, rather than a temporary one in its place, if this user may not write
-    there.
+    """Name a file or a folder, not its temporary file, if this user may not write there.
 
     Raises:
         UnwritableError: The file system or its permissions refuse.

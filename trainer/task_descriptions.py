@@ -21,7 +21,7 @@ class Metric:
     about: str = ""
     """Sentence on its meaning, for the runs that have it."""
     baseline: str = ""
-    """What its baseline predicts, if that differs from the task's."""
+    """Prediction of its baseline in a few words, if it differs from that of the task."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class TaskDescription:
     """Keys of the evaluation metrics that the training metric may be compared with."""
 
     def baseline_of(self, metric: Metric) -> str:
-        """Return what the baseline of a metric predicts, in a few words."""
+        """Return the prediction of the baseline of a metric, in a few words."""
         return metric.baseline or self.baseline
 
     def metrics(self, classes: int) -> tuple[Metric, ...]:

@@ -147,7 +147,7 @@ def test_a_run_that_does_not_train_or_exist_is_told(tmp_path):
         print_local_stacks(StacksOptions(str(tmp_path / "none"), 0.1))
 
 
-def test_a_finished_run_is_told_at_once(tmp_path):
+def test_a_finished_run_is_refused_at_once(tmp_path):
     run = write_run(tmp_path / "run")
     with pytest.raises(RunRequestError, match=f"{run}: is finished; name the folder of a run"):
         print_local_stacks(StacksOptions(str(run), 30))

@@ -169,7 +169,7 @@ def test_the_files_rate_every_image_and_class_and_the_report_shows_them(tmp_path
     text = repr(shown)
     assert "20 held-out images after step 9" in text
     assert "Precision by recall" in text
-    assert text.count("Held-out image ") == SHOWN
+    assert text.count("Image ") == SHOWN
 
 
 def test_the_curves_of_a_class_called_recall_are_its_own(tmp_path, predictions):

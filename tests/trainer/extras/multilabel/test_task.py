@@ -126,7 +126,7 @@ def test_the_files_state_every_image_and_class_and_the_report_shows_them(tmp_pat
     assert "20 held-out images after step 9" in text
     assert "The means leave out 1 class of 3 that none of these images has" in text
     assert "expected calibration error" in text
-    assert text.count("Held-out image ") == 20
+    assert text.count("Image ") == 20
 
 
 def test_no_image_is_kept_if_none_is_wanted(tmp_path, predictions):
