@@ -49,7 +49,7 @@ def test_no_output_has_an_identifier(patients, tmp_path, monkeypatch, capsys, mo
     for text in (written, str(names).encode(), (printed.out + printed.err).encode()):
         assert patients.found_in(text) == []
         assert KEY.encode() not in text
-    assert (output / REJECTED).stat().st_size > 100
+    assert len((output / REJECTED).read_text().splitlines()) == 3
     assert len(patients.texts) >= 60
     manifest = load_manifest(output)
     assert manifest.origin.intake.names == mode
