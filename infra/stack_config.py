@@ -63,10 +63,10 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
 
 
 def _config(file: Path) -> dict[str, Any]:
-    """Return the keys and values of a stack's file; those of an empty one are none.
+    """Return the keys and values of a stack's file; an empty one has none.
 
     Raises:
-        SettingsError: it is not text, not YAML, or no mapping.
+        SettingsError: the file is not YAML of keys and values.
     """
     try:
         data = _dates_as_texts(yaml.safe_load(file.read_text(encoding="utf-8")))

@@ -152,8 +152,9 @@ def fit(
 ) -> Run:
     """Train on a folder of images with one folder for each class, from its files to the report.
 
-    Each step is a command of `ml-trainer`, which is printed. If it is interrupted, the printed
-    command of that step continues. Call it from the main thread, which receives signals.
+    Each step is a command of `ml-trainer`, which is printed. If the training is interrupted, its
+    printed command continues it; before, call `fit` again. Call it from the main thread, which
+    receives signals.
 
     Args:
         folder: Folder of the images, or a data set.

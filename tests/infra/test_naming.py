@@ -190,6 +190,6 @@ def test_every_part_of_another_form_is_told_at_once():
     ],
 )
 def test_words_that_azure_reserves_are_refused(prefix, stack, problem):
-    (found,) = naming.problems(prefix, stack, "westeurope")
-    assert found.startswith(problem)
+    (refusal,) = naming.problems(prefix, stack, "westeurope")
+    assert refusal.startswith(problem)
     assert naming.problems("ourlogin", "dev", "westeurope") == ()

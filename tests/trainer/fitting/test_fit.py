@@ -159,12 +159,12 @@ def model(monkeypatch, tmp_path):
 )
 def test_an_array_is_one_image_or_several(model, shape, kind, classes):
     pixels = np.zeros(shape, kind)
-    assert [found.class_name for found in model.predict(pixels)] == classes
+    assert [answer.class_name for answer in model.predict(pixels)] == classes
     if len(classes) == 1:
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "PNG")
-        assert [found.class_name for found in model.predict(file.getvalue())] == classes
-        assert [found.class_name for found in model.predict([pixels, pixels])] == classes * 2
+        assert [answer.class_name for answer in model.predict(file.getvalue())] == classes
+        assert [answer.class_name for answer in model.predict([pixels, pixels])] == classes * 2
 
 
 @pytest.mark.parametrize(
