@@ -6,13 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from jobs import retry
-from jobs.following import follower, supervisor
 from rehearsal.control_plane import identity
 
 _REAL = time.time
@@ -57,11 +55,6 @@ class Clock:
             ahead: Seconds by which the wall clock is ahead of Azure's.
         """
 
-        class Shifted(datetime):
-            @classmethod
-            def now(cls, tz: tzinfo | None = None) -> Any:
-                return datetime.now(tz) + timedelta(seconds=ahead)
-
         def wait(retries: retry.Retry, seconds: float) -> None:
             del retries
             self.sleep(seconds)
@@ -80,8 +73,6 @@ class Clock:
                 (time, "monotonic", unless_other(lambda: self.now, time.monotonic)),
                 (time, "time", unless_other(lambda: _REAL() + self.now + ahead, _REAL)),
                 (retry.Retry, "_wait", wait),
-                (follower, "datetime", Shifted),
-                (supervisor, "datetime", Shifted),
                 # Tokens are checked by the blob server too, which has the real time.
                 (identity, "time", SimpleNamespace(time=_REAL)),
             ):

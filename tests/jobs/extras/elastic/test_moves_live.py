@@ -223,14 +223,16 @@ def test_a_run_with_a_budget_waits_for_the_price_of_the_cluster_it_moves_to(
 def test_a_run_whose_place_has_changed_during_the_wait_for_a_price_needs_budget_for_that(
     live, outputs, elsewhere, while_waiting, capsys
 ):
-    job = stopped(live, "dear", elsewhere("other", "Standard_ND96amsr_A100_v4", "LowPriority"), 2.5)
+    job = stopped(
+        live, "dear2", elsewhere("other", "Standard_ND96amsr_A100_v4", "LowPriority"), 2.5
+    )
     live.azure.admin.spot_price(0.02)
     pinned = {**tags(live, job), PINNED: "2"}
     while_waiting(lambda: live.azure.resources.update(job, {"tags": pinned}))
-    assert main(["follow", "dear", *FOLLOW]) == BUDGET_USED
+    assert main(["follow", "dear2", *FOLLOW]) == BUDGET_USED
     # 4 nodes for 10 minutes.
     assert "a --budget above 3.20 USD resumes" in capsys.readouterr().out
-    assert len(connect(outputs).jobs.attempts("dear")) == 1
+    assert len(connect(outputs).jobs.attempts("dear2")) == 1
 
 
 def test_a_run_without_choices_has_no_place(live, capsys):
