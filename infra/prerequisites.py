@@ -7,7 +7,7 @@ starts Pulumi. Derived from the settings alone.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 from common.fields import get
 from infra import stack_config
@@ -19,12 +19,15 @@ from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
 from infra.setting_types import Region
 from infra.settings import Settings
+from infra.subnets import DOCKER_BRIDGE
 from infra.validation import load
 
 Need: TypeAlias = Needed
 """Something that must exist in Azure."""
 Month: TypeAlias = Beginning
 """A month that Azure must still accept."""
+CONTAINERS: Final = DOCKER_BRIDGE
+"""Range of the containers on a node: a job there reaches no other network of that range."""
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
 _RESOURCES = {
     "default_storage": (_ACCOUNT, "storage-default"),

@@ -120,8 +120,8 @@ COMMANDS: Final = (
         "stacks",
         _RUNS,
         "print where the ranks of a run on this machine are: ml-trainer stacks RUN",
-        "trainer.distributed.run_requests:print_local_stacks",
-        "trainer.distributed.run_requests:StacksOptions",
+        "trainer.stacks:print_local_stacks",
+        "trainer.stacks:StacksOptions",
     ),
     Command(
         "export",

@@ -8,8 +8,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from common.errors import UserError
-from infra.prerequisites import Need
-from infra.subnets import DOCKER_BRIDGE
+from infra.prerequisites import CONTAINERS, Need
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import AccessError, MissingError
 
@@ -86,9 +85,9 @@ def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[
     if not sizes:
         return
     for text in ranges:
-        if text and ":" not in text and ip_network(text).overlaps(DOCKER_BRIDGE):
+        if text and ":" not in text and ip_network(text).overlaps(CONTAINERS):
             yield (
-                f"{need.setting}: {_name(need.id)} is in {text}, which overlaps {DOCKER_BRIDGE},"
+                f"{need.setting}: {_name(need.id)} is in {text}, which overlaps {CONTAINERS},"
                 " which the nodes' containers use; name a subnet of a network without it"
             )
     used = 0 if deployed else len(properties.get("ipConfigurations") or ())

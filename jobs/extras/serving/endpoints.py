@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from common.errors import UserError
 from common.text import duration, plural
 from common.waiting import wait_until
-from infra.checks.needs import OF_ENDPOINTS, RESOURCES_VERSION
 from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console, next_command
@@ -25,6 +24,9 @@ FINAL: Final = ("Succeeded", "Failed", "Canceled")
 """States in which Azure does not work on a resource."""
 MISSING: Final = "Missing"
 """What stands for the state of a resource that does not exist."""
+PROVIDERS: Final = ("Microsoft.Cdn", "Microsoft.PolicyInsights")
+"""Resource providers that a subscription with endpoints needs; see `infra.checks.needs`."""
+_PROVIDERS_VERSION: Final = "2021-04-01"
 TOLD_SECONDS: Final = 60.0
 """Seconds between two lines about the same progress."""
 
@@ -215,9 +217,9 @@ class Endpoints:
         try:
             states = {
                 namespace: self.manager.get(
-                    f"{self.manager.subscription_id}/providers/{namespace}", RESOURCES_VERSION
+                    f"{self.manager.subscription_id}/providers/{namespace}", _PROVIDERS_VERSION
                 ).get("registrationState")
-                for namespace in OF_ENDPOINTS
+                for namespace in PROVIDERS
             }
         except RequestError:
             return ""

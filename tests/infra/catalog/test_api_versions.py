@@ -69,6 +69,7 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2026-02-01": "Microsoft.KeyVault",
     },
     "jobs/pulumi/teardown_steps.py": {"2021-05-01-preview": "Microsoft.Insights"},
+    "jobs/extras/serving/endpoints.py": {"2021-04-01": "Microsoft.Resources"},
     "jobs/extras/serving/monitoring.py": {
         "2018-03-01": "Microsoft.Insights",
         "2021-05-01-preview": "Microsoft.Insights",

@@ -18,14 +18,13 @@ from trainer.distributed.run_requests import (
     RankState,
     RunRequest,
     Stack,
-    StacksOptions,
     ask,
-    print_local_stacks,
     show_stacks,
     stuck_text,
 )
 from trainer.distributed.watchdog import Heartbeat, Watchdog
 from trainer.errors import RunRequestError
+from trainer.stacks import StacksOptions, print_local_stacks
 
 WAITS, WORKS = Heartbeat("train", 41, arrived=True), Heartbeat("train", 41, arrived=False)
 MAIN = (Stack("MainThread", ("a.py:1 main: work()", "b.py:2 work: wait()")),)

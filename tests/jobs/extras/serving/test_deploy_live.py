@@ -5,6 +5,7 @@ import json
 import pytest
 
 from common.errors import INTERRUPTED, ConfigError, UserError
+from infra.checks import needs
 from jobs.azure.workspace import connect
 from jobs.commands import status
 from jobs.commands.status import StatusOptions
@@ -12,7 +13,7 @@ from jobs.console import Console
 from jobs.errors import AccessError, MissingError, RequestError, SignInError, SpecError
 from jobs.extras.serving import deploy, score, traffic, undeploy
 from jobs.extras.serving.deploy import DeployOptions
-from jobs.extras.serving.endpoints import Endpoints, FailedError
+from jobs.extras.serving.endpoints import PROVIDERS, Endpoints, FailedError
 from jobs.extras.serving.score import ScoreOptions
 from jobs.extras.serving.traffic import TrafficOptions
 from jobs.extras.serving.traffic_policy import TrafficError
@@ -65,6 +66,10 @@ def test_the_first_deployment_answers_all_requests(live, capsys, image):
     assert list(endpoint["identity"]["userAssignedIdentities"]) == [live.outputs.serving.identity]
     [deployment] = live.azure.resources.of_kind(f"{KIND}/deployments")
     assert deployment["properties"]["egressPublicNetworkAccess"] == "Disabled"
+
+
+def test_the_providers_are_those_that_the_stack_asks_for():
+    assert PROVIDERS == needs.OF_ENDPOINTS
 
 
 def test_providers_that_endpoints_need_are_named_where_azures_refusal_names_none(live, capsys):
