@@ -1,6 +1,6 @@
 """A stack as data: every resource that the program declares, with its inputs and options.
 
-Pure and standard library only. The policies, the architecture picture and the table of costs read
+Pure and standard library only. The rules, the snapshots and the table of costs read
 these, whether they come from a render or from a file written by one.
 """
 

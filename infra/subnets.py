@@ -123,8 +123,9 @@ def plan(
     network = IPv4Network(space)
     lengths = {role: prefix_length(count) for role, count in addresses.items()}
     order = sorted(lengths, key=lambda role: lengths[role])
-    order += last or {}
-    addresses = {**addresses, **(last or {})}
+    if last:
+        order += list(last)
+        addresses = {**addresses, **last}
     lengths = {role: prefix_length(count) for role, count in addresses.items()}
     starts: dict[SubnetRole, int] = {}
     total = 0

@@ -1,1 +1,3 @@
-"""Build, submit and follow Azure Machine Learning jobs that run the trainer on a deployed stack."""
+"""Deploy and delete a stack, and submit and follow the Azure Machine Learning jobs that run the
+trainer on it.
+"""

@@ -1,4 +1,7 @@
-"""The resources of a workspace that cost money by the hour, a row each; leaves add theirs. Pure."""
+"""The resources of a workspace that cost money by the hour, a row each; leaves add theirs.
+
+`status` shows them in this order, and `teardown` deletes them in the reverse order. Pure.
+"""
 
 from typing import Final
 

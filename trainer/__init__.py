@@ -1,4 +1,4 @@
-"""Distributed ResNet training with TensorFlow and Horovod."""
+"""Distributed training of image models with TensorFlow and Horovod."""
 
 import importlib
 

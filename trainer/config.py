@@ -165,7 +165,7 @@ class ComputeConfig:
     deterministic: bool = False
     """Have TensorFlow use deterministic operations, which may be slower, and refuse those that it
     has none for. Needed on GPUs only: on a CPU a run ends with the same bits each time without
-    it, although not with those that it ends with here."""
+    it, although with other bits than with it."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class WatchdogConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Metrics over the whole validation split, each image exactly once."""
+    """Metrics over the whole validation split, each image that can be decoded exactly once."""
 
     every_epochs: Annotated[int, NotNegative] = 1
     """Epochs between two evaluations; 0 evaluates at the end only."""
@@ -246,8 +246,8 @@ class CheckpointConfig:
 
     keep_best: bool = True
     """Keep the best one by the task's first metric, such as top-1, or by another that is chosen to
-    compare evaluations, as well. The result is of the final weights nevertheless, unless
-    evaluations end the run."""
+    compare evaluations, as well. The result is of the final weights nevertheless, unless early
+    stopping is on."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
     """Also keep the first one in each interval of that many steps, as history; 0 keeps none."""

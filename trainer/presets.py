@@ -1,4 +1,4 @@
-"""Presets: a configuration per machine, each with its expected result and who measured it; and the
+"""Presets: named configurations, such as one for a machine, each with its expected result and who measured it; and the
 conversion between a configuration and its command line.
 """
 

@@ -95,8 +95,9 @@ _RESHAPED_BY = {
     "batch_size": _SHARES,
     "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
+    "exchange.compression": "gradients are rounded to another precision while they travel",
 }
-"""Keys that divide a step in another way, and the effect of that."""
+"""Keys that compute a step in another way, and the effect of that."""
 _SAYS_WHERE = (
     *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
@@ -106,7 +107,8 @@ _OUT_OF_MEMORY = ".out-of-memory.json"
 """File of a run of which a step did not fit into memory. It is hidden, because that is often the
 first step, before which a run has no folder."""
 Which = Literal["last", "best"]
-"""last: the newest valid checkpoint; best: the best one by the first metric among those kept."""
+"""last: the newest valid checkpoint; best: the best one among those kept, by the metric that
+`--early-stop.metric` names."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class RunRecord:
 
 
 class RunFolder:
-    """One run on disk. Only rank 0 writes."""
+    """One run on disk. Only rank 0 writes, except where a method says otherwise."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -307,7 +309,7 @@ def without(config: TrainConfig, *groups: str) -> dict[str, object]:
 
 
 def decisive(config: TrainConfig) -> dict[str, object]:
-    """Return the options that affect the result, by dotted key."""
+    """Return the options that may not change during a run, or only for its rest, by dotted key."""
     return without(config, *_MAY_CHANGE)
 
 
@@ -317,7 +319,7 @@ def new_name(config: TrainConfig, now: datetime) -> str:
 
 
 def config_hash(config: TrainConfig) -> str:
-    """Return the SHA-256 of the options that affect the result."""
+    """Return the SHA-256 of the options of `decisive`."""
     text = json.dumps(decisive(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

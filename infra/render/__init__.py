@@ -1,1 +1,1 @@
-"""A stack rendered without Azure: its resources, their cost, a picture and a snapshot of them."""
+"""A stack rendered without Azure: its resources, and their cost, roles, egress and snapshot."""

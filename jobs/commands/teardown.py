@@ -119,7 +119,7 @@ def run(
         except UnreadableStateError as error:
             if options.cluster is not None:
                 raise
-            return _stop_costs(options, known, teardown, error)
+            return _delete_compute(options, known, teardown, error)
         check_same(manager.group_id, resources)
         if options.cluster is not None:
             return cluster_teardown.remove(
@@ -186,7 +186,7 @@ def _from_settings(pulumi: Pulumi, stack: str) -> Prerequisites:
         return prerequisites.read_file(stack)
 
 
-def _stop_costs(
+def _delete_compute(
     options: TeardownOptions, known: Platform, teardown: Teardown, error: UnreadableStateError
 ) -> int:
     """Delete only what costs money by the hour, as nothing says what is protected; return 1."""
@@ -201,7 +201,7 @@ def _stop_costs(
         console.note(warning)
     else:
         confirm(known.stack, warning, console)
-    teardown.stop_costs()
+    teardown.delete_compute()
     leftovers = [*teardown.resources.leftovers(), *teardown.leftovers_of_state()]
     console.answer(_document(known.stack, teardown.done, leftovers), _words(known.stack, leftovers))
     return 1

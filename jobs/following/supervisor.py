@@ -146,8 +146,8 @@ class Supervisor:
         return reason.partition(": ")[2]
 
     def _attempts(self, job: Job) -> list[tuple[Job, Details]]:
-        """Return the attempts of a run up to one of them, with their details, which are read once
-        of those that have ended.
+        """Return all attempts of a job's run with their details. Those of attempts that have ended
+        are read once.
         """
         pairs = []
         for attempt in self.retry.call(lambda: self._jobs.attempts(job.run)):

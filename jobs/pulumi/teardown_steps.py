@@ -59,7 +59,7 @@ class Teardown:
         Raises:
             UserError: A step failed; the steps before it are done.
         """
-        self.stop_costs()
+        self.delete_compute()
         self._delete_diagnostics(stack_resources)
         self._purge_workspace()
         if stack_resources:
@@ -68,8 +68,8 @@ class Teardown:
             self.did("destroyed the stack's resources")
         self._purge_vault()
 
-    def stop_costs(self) -> None:
-        """Delete what costs money by the hour and holds no data: endpoints, jobs, clusters.
+    def delete_compute(self) -> None:
+        """Delete the compute, which costs most and holds no data: endpoints, jobs, clusters.
 
         Raises:
             UserError: A step failed; the steps before it are done.

@@ -114,8 +114,8 @@ class Budget:
 
     @property
     def worst(self) -> float:
-        """What all attempts can cost together: were the highest price billed, while each supervisor
-        sees that of now, by which the attempts are then counted.
+        """Upper bound of the cost of all attempts: the highest price is billed all the time, while
+        supervisors count the price of now.
         """
         return self.spent + self._left * self.highest / self.price
 

@@ -192,7 +192,8 @@ class JobBuilder:
         if cluster.priority == "LowPriority" and self.kind.continues:
             self.notes.append(
                 "Spot nodes may be pre-empted at any time, and a job is limited to 7 days; a"
-                " run that is followed with --supervise resumes as a new attempt"
+                " supervisor resumes the run as a new attempt: `submit` until it ends, `follow"
+                " --supervise` or `supervise`"
             )
 
     def _description(self, processes: int | None) -> str:

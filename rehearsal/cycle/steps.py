@@ -1,7 +1,7 @@
 """The life cycle of a platform: from nothing to a trained and registered model, and back to
 nothing.
 
-Each step runs a command of the README as a user would, and checks its result. A step returns its
+Each step runs a command of the documents as a user would, and checks its result. A step returns its
 findings in short lines.
 """
 

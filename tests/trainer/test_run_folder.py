@@ -135,6 +135,15 @@ def test_what_divides_a_step_in_another_way_is_said_to_change_the_result(run):
     assert accumulation.startswith(f"--optimizer.accumulation: was 1, is now 2 {means}batch norm")
 
 
+def test_the_precision_of_the_exchange_is_said_to_change_the_result(run):
+    half = with_group("compute", precision="mixed_float16")
+    run.create(replace(RECORD, config=half))
+    sent = replace(half, exchange=replace(half.exchange, compression="fp16"))
+    (compression,) = check_continues(run, replace(RECORD, config=sent))
+    means = "(this changes the result of the run: "
+    assert compression.startswith(f"--exchange.compression: was none, is now fp16 {means}gradients")
+
+
 def test_micro_batches_stay_smaller_once_a_step_did_not_fit_into_memory(tmp_path):
     run = RunFolder(tmp_path / "runs" / "new")
     assert run.accumulation == 1

@@ -152,7 +152,8 @@ def _decode(
     often, which costs as much CPU time as reading, verifying and shuffling the image.
 
     With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
-    by a black one of weight 0, whose place `fill_places` fills. tf.data can drop a failing element
+    by a black one of weight 0: `fill_places` fills its place in training, and an evaluation does not
+    count it. tf.data can drop a failing element
     only from a data set of its own, so each example then becomes one.
 
     Args:

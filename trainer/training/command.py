@@ -42,7 +42,7 @@ def run(args: list[str]) -> int:
         folder = Path(config.runs_dir, config.name) if config.name else None
         return run_and_hold(["train", *args], folder, launched.rank if launched else 0, minutes)
 
-    # A job of Azure ML is restarted by the service itself.
+    # On Azure a supervisor submits the next attempt of a run.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
     if (config.ranks > 1 or restarts) and not is_rank(os.environ):
         from trainer.training.setup import set_up_for_launch  # noqa: PLC0415

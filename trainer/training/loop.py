@@ -7,11 +7,13 @@
         count the step                      the heartbeat
         leave if any rank asked for it      so every rank leaves after the same step
 
-All that a step of data parallel on digits computes is in this file and eleven others of `trainer/`:
+The graph of a step of data parallel on digits is built by this file and eleven others of `trainer/`:
 data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (the calls and their
 order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
 tasks/classification/task.py (from pixels to the loss); updates/loss_scale.py;
-distributed/horovod.py (the exchange); updates/optimizer.py (the update).
+distributed/horovod.py (the exchange); updates/optimizer.py (the update). The network (such as
+model/resnet.py) exists before, data/pipeline.py reads and decodes ahead of the steps, and the learning
+rates come from Python: training/plan.py computes them, and `Stepper.take` passes them to `Loop.run`.
 
 The state that Python watches while the graph runs (step, requests to leave) lives in variables that
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.

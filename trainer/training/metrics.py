@@ -1,4 +1,4 @@
-"""Metrics of a run's steps, and the only clock that times a run.
+"""Metrics of a run's steps, the times of its phases, and the position in its data.
 
 Time is split into phases, and only `train` counts for images/s: the first step (tracing and
 compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part

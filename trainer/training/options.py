@@ -13,7 +13,7 @@ class CheckpointOptions:
 
     checkpoint: Literal["last", "best"] | None = None
     """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation. None is
-    last; if evaluations end the run, best."""
+    last; with early stopping, best."""
 
     data_dir: str | None = None
     """Folder of the data set, if it has moved since the training."""

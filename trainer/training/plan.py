@@ -17,7 +17,7 @@ EMBEDDED_EXAMPLES = {source: embedded.examples for source, embedded in EMBEDDED.
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate: one continuous function of the step, a linear rise to `peak` and a decay.
+    """The learning rate: a function of the step, a linear rise to `peak` and a decay.
     All lengths are in steps and may be fractions.
     """
 

@@ -1,4 +1,4 @@
-"""Set-up of a run before its ranks start: data set, plan and run folder.
+"""Set-up of a run, in the launcher and in each rank: data set, plan and run folder.
 
 Imports no TensorFlow, except once to write the embedded data set.
 """

@@ -67,7 +67,7 @@ class Stepper:
         """The task, for this network."""
         # Rank 0's variables are sent to the others in any case.
         file = config.model.weights if communicator.rank == 0 else None
-        # Verified, because a run whose checkpoints are all damaged starts again.
+        # `newest` verifies: a run whose checkpoints are all damaged begins anew.
         if file is not None and setup.folder.checkpoints.newest() is None:
             keep = strategy.keeps_last_layer
             print(load_initial_weights(self.model, Path(file), keep_head=keep), flush=True)

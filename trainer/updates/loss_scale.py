@@ -1,6 +1,6 @@
 """The factor of the loss that keeps small gradients from vanishing in float16 (Micikevicius et al.
-2018, "Mixed Precision Training", section 3.2): 1 in float32; otherwise it halves when a gradient
-overflows, and doubles after many steps in which none did.
+2018, "Mixed Precision Training", section 3.2): with `mixed_float16` it halves when a gradient
+overflows, and doubles after many steps in which none did; otherwise it is 1.
 """
 
 from collections.abc import Callable

@@ -101,7 +101,8 @@ def make_strategy(
 
 
 class Strategy:
-    """Data parallel. Its methods are called in the order in which they stand here."""
+    """Data parallel. Its methods stand in the order of a run: set-up, gradients, exchange and update,
+    checkpoints."""
 
     device: str | None = None
     """Device that sums over ranks, of those of this rank; None leaves the choice to TensorFlow."""
@@ -246,8 +247,9 @@ class Strategy:
     # The exchange and the update.
 
     def update(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
-        """Sum gradients, batch-norm statistics, counts and requests over ranks in one grouped
-        all-reduce, and update the state, inside a graph: every rank computes the same update.
+        """Sum gradients, batch-norm statistics, counts and requests over ranks in grouped
+        all-reduces, by default one, and update the state, inside a graph: every rank computes the
+        same update.
 
         Each rank's loss is already divided by the global batch, so the sum of gradients is their
         mean over all images. The moving statistics are averaged: every rank starts a step from the
