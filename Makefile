@@ -186,7 +186,7 @@ docs: $(DOCS) ## Build the site of docs/ in build/site, without the internet; op
 
 map.reads = ARGS
 map: ## Print the folders of the code, a sentence each, or the modules of some: ARGS="trainer/data jobs"
-	@$(PYTHON) -m tools.references.rooms $(ARGS)
+	@$(PYTHON) -m tools.references.code_map $(ARGS)
 
 lock.reads = UPGRADE
 lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade

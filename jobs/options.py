@@ -59,8 +59,9 @@ class ResubmitOptions:
     """When a run that was interrupted is submitted again; see `jobs.following.resubmit_policy`."""
 
     attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 5
-    """Maximum number of attempts of a run since a user last submitted it, including that one. Attempts
-    that a supervisor moved, or that stopped in time for their budget or lifetime, do not count."""
+    """Maximum number of attempts of a run since a user last submitted it, including that one.
+    Attempts that a supervisor moved, or that stopped in time for their budget or lifetime, do not
+    count."""
 
     backoff_seconds: Annotated[float, Bounds(at_least=0)] = 60.0
     """Pause before the second attempt, in seconds; it doubles with each further attempt."""

@@ -1,5 +1,5 @@
-"""Presets: named configurations, such as one for a machine, each with its expected result and who measured it; and the
-conversion between a configuration and its command line.
+"""Presets: named configurations, such as one for a machine, each with its expected result and who
+measured it; and the conversion between a configuration and its command line.
 """
 
 from collections.abc import Mapping, Sequence

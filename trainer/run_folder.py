@@ -98,7 +98,7 @@ _RESHAPED_BY = {
     "exchange.compression": "gradients are rounded to another precision while they travel",
 }
 """Keys that compute a step in another way, and the effect of that."""
-_SAYS_WHERE = (
+_UNREPORTED = (
     *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
 )
@@ -328,7 +328,7 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
     """Check that an existing run may be continued with this configuration.
 
     Returns:
-        One sentence for each option that has changed, except those in `_SAYS_WHERE`.
+        One sentence for each option that has changed, except those in `_UNREPORTED`.
 
     Raises:
         CheckpointError: `--resume never` was given, or the run belongs to another configuration;
@@ -384,7 +384,7 @@ def _values(record: RunRecord) -> dict[str, object]:
     """Return the values to compare with another attempt: options by key, and the ranks that there
     are, which a launcher may have decided.
     """
-    return {**without(record.config, *_SAYS_WHERE), "ranks": record.ranks}
+    return {**without(record.config, *_UNREPORTED), "ranks": record.ranks}
 
 
 def _effect(key: str) -> str:

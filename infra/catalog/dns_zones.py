@@ -41,7 +41,9 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     "file": Endpoint("file", (FILE,)),
     "vault": Endpoint("vault", (VAULT,)),
 }
-"""Kinds of private endpoints that every stack has."""
+"""Kinds of private endpoints that every stack has. A further sub-resource also needs its service in
+`SERVICES`, its endpoint in `service_endpoints` of `composition/connectivity.py`, and its allowance
+in the security rules: `GROUPS` of `rules/network.py` and `ZONES` of `rules/literals.py`."""
 SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "default_storage": ("blob", "file"),
     "data_storage": ("blob",),

@@ -117,14 +117,14 @@ def launch_work(
     resubmits = spec.cluster.priority == "LowPriority"
     draft = Draft(options, outputs, workspace, console, software, spec, resubmits)
     try:
-        draft = with_needs(draft, (free_attempt, _cluster_and_folders))
+        draft = with_needs(draft, (with_free_attempt, _cluster_and_folders))
         register_image(draft.console, draft.workspace, draft.spec, draft.software)
     except KeyboardInterrupt:
         return nothing_submitted()
     return carry_out(draft)
 
 
-def free_attempt(draft: Draft[_Options]) -> Draft[_Options]:
+def with_free_attempt(draft: Draft[_Options]) -> Draft[_Options]:
     """Make a job the next attempt of the run that --name names, whose attempts have all ended."""
     if draft.options.name is None:
         return draft

@@ -163,12 +163,14 @@ def further_jobs(draft: Draft) -> Draft:
 
 
 NEEDS: Final[tuple[Need[SubmitOptions], ...]] = (
-    launch.free_attempt,
+    launch.with_free_attempt,
     budget,
     cluster_and_data,
     further_jobs,
 )
-"""The needs of a run, in the order in which they are checked before anything costs money."""
+"""The needs of a run, in the order in which they are checked before anything costs money. Options
+and spec were checked before, without a request (`read_draft`). `preflight` asks about quota and
+access, which Azure judges again when the nodes start."""
 
 
 def show_draft(draft: Draft) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT, makefile
 from tests.repository.test_import_rules import WORLDS
-from tools.references.rooms import PACKAGES, rooms
+from tools.references.code_map import PACKAGES, rooms
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 
@@ -76,7 +76,7 @@ def test_there_are_few_interfaces():
 def test_the_map_shows_every_package():
     assert set(PACKAGES) == set(WORLDS)
     done = subprocess.run(
-        [sys.executable, "-m", "tools.references.rooms"],
+        [sys.executable, "-m", "tools.references.code_map"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -103,13 +103,13 @@ class CheckpointFolder:
         self._verified[path] = saved
         return saved
 
-    def steps(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Return the folders of all checkpoints, newest first; they may be damaged."""
         return self._sorted(self._names())
 
     def newest_step(self) -> int | None:
         """Return the step of the newest complete checkpoint, without the time to verify it."""
-        complete = (path for path in self.steps() if (path / content.DONE).exists())
+        complete = (path for path in self.paths() if (path / content.DONE).exists())
         keys = (key_of(path.name) for path in complete)
         return next((key.step for key in keys if key), None)
 

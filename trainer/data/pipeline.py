@@ -151,10 +151,10 @@ def _decode(
     One call of a function decodes a whole chunk. A call for each image would wake threads far more
     often, which costs as much CPU time as reading, verifying and shuffling the image.
 
-    With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
-    by a black one of weight 0: `fill_places` fills its place in training, and an evaluation does not
-    count it. tf.data can drop a failing element
-    only from a data set of its own, so each example then becomes one.
+    With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced by
+    a black one of weight 0: `fill_places` fills its place in training, and an evaluation does not
+    count it. tf.data can drop a failing element only from a data set of its own, so each example
+    then becomes one.
 
     Args:
         examples: Chunks: positions, int64 [n], and the records' values, tensors [n].

@@ -90,7 +90,7 @@ class Communicator(Protocol):
     def backend(self) -> Backend | None:
         """Communication backend; None for a world of one."""
 
-    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], counts: Any) -> tuple[list[Any], Any]:
         """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
@@ -140,8 +140,8 @@ class Alone:
         del size
         return self.everyone, self.everyone
 
-    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        return list(gradients), extras
+    def allreduce(self, gradients: Sequence[Any], counts: Any) -> tuple[list[Any], Any]:
+        return list(gradients), counts
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
         """Do nothing; there is no other rank."""

@@ -132,14 +132,13 @@ class Horovod:
             operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
         return Backend(built, controller, operations)
 
-    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], counts: Any) -> tuple[list[Any], Any]:
         """Sum in one grouped all-reduce, or in several of about equal size with names of their own.
 
-        With fp16 the gradients are sent and added in float16; the extras hold counts and are never
-        compressed.
+        With fp16 the gradients are sent and added in float16; the counts are never compressed.
         """
         sizes = [int(np.prod(gradient.shape)) for gradient in gradients]
-        # The extras are sent even if there are no gradients.
+        # The counts are sent even if there are no gradients.
         groups = split_by_size(sizes, self._config.groups) or [[]]
         reduced: list[Any] = []
         for number, group in enumerate(groups):
@@ -151,13 +150,13 @@ class Horovod:
                 sums = self._sum(halves, f"gradients{number}")
                 reduced += [tf.cast(value, tf.float32) for value in sums]
                 if number == len(groups) - 1:
-                    extras = self._sum([extras], "extras")[0]
+                    counts = self._sum([counts], "extras")[0]
             elif number == len(groups) - 1:
-                *sums, extras = self._sum([*tensors, extras], f"gradients{number}")
+                *sums, counts = self._sum([*tensors, counts], f"gradients{number}")
                 reduced += sums
             else:
                 reduced += self._sum(tensors, f"gradients{number}")
-        return reduced, extras
+        return reduced, counts
 
     def _sum(self, tensors: list[Any], name: str) -> list[Any]:
         result = self.module.grouped_allreduce(tensors, op=self.module.Sum, name=name)

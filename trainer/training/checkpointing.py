@@ -20,8 +20,8 @@ from trainer.training.plan import passed
 class Saver:
     """The checkpoints of one attempt of a run.
 
-    Only rank 0 writes, and only its clock decides when. All ranks hold the same state after the same
-    step; rank 0 gathers the parts of divided state. All ranks agree on the checkpoint to
+    Only rank 0 writes, and only its clock decides when. All ranks hold the same state after the
+    same step; rank 0 gathers the parts of divided state. All ranks agree on the checkpoint to
     resume from.
 
     Args:

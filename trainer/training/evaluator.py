@@ -1,7 +1,7 @@
 """An evaluation over a whole split: all ranks take part, and every example counts exactly once.
 
-The ranks evaluate equally many batches, which `evaluation_batches` pads with examples of weight 0. An
-image that cannot be decoded has weight 0 as well with `--data.on-corrupt skip`.
+The ranks evaluate equally many batches, which `evaluation_batches` pads with examples of weight 0.
+An image that cannot be decoded has weight 0 as well with `--data.on-corrupt skip`.
 """
 
 import json

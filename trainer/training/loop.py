@@ -7,13 +7,14 @@
         count the step                      the heartbeat
         leave if any rank asked for it      so every rank leaves after the same step
 
-The graph of a step of data parallel on digits is built by this file and eleven others of `trainer/`:
-data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (the calls and their
-order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
+The graph of a step of data parallel on digits is built by this file and eleven others of
+`trainer/`: data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (the calls
+and their order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
 tasks/classification/task.py (from pixels to the loss); updates/loss_scale.py;
 distributed/horovod.py (the exchange); updates/optimizer.py (the update). The network (such as
-model/resnet.py) exists before, data/pipeline.py reads and decodes ahead of the steps, and the learning
-rates come from Python: training/plan.py computes them, and `Stepper.take` passes them to `Loop.run`.
+model/resnet.py) exists before, data/pipeline.py reads and decodes ahead of the steps, and the
+learning rates come from Python: training/plan.py computes them, and `Stepper.take` passes them to
+`Loop.run`.
 
 The state that Python watches while the graph runs (step, requests to leave) lives in variables that
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
@@ -38,7 +39,7 @@ from trainer.model.layers import moving_statistics
 from trainer.model.randomness import is_random
 from trainer.tasks.task import Task
 from trainer.updates.gradients import MicroBatchGradients
-from trainer.updates.strategy import SUMS, Flags, LocalStep, Strategy
+from trainer.updates.strategy import SUMS, LocalStep, StepPlace, Strategy
 
 _TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss", "plain")
 """Values added up over the steps of a call; `SUMS` are over all ranks, the others of this rank."""
@@ -241,7 +242,7 @@ class Loop:
             self._computed.assign(done + 1)
         requests = [self._stop.read_value(), self._pause.read_value()]
         local = LocalStep(gradients, [*mine, *requests], scale, before)
-        result = self._strategy.update(local, rate, Flags(done, last))
+        result = self._strategy.update(local, rate, StepPlace(done, last))
         # Otherwise a rank could count the step before it has waited for the others.
         with tf.control_dependencies([result.norm, *result.sums]):
             self.step.assign_add(1)

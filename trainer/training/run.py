@@ -213,23 +213,23 @@ class Attempt:
             reporter.headline(step, [*machine, *notes])
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
-            of = step = self._take_all(step)
+            result_step = step = self._take_all(step)
             self._observe(step, last=True)
             if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
                 self._stopped = any(self._world.gather(stop.signal is not None))
             if not self._stopped:
-                of = self._restore_result(step)
-                self._validation.write_predictions(of)
+                result_step = self._restore_result(step)
+                self._validation.write_predictions(result_step)
         for part in (self._saver, self._stepper.loop, self._rank_data, reporter):
             part.close()
         if self._stopped:
             reporter.stopped(step)
             number = max(number or 0 for number in self._world.gather(stop.signal))
             return 128 + number if number else TIME_LIMIT_STATUS
-        reporter.finished(step, self._result(step, of), self._validation.latest)
-        self._export(of)
+        reporter.finished(step, self._result(step, result_step), self._validation.latest)
+        self._export(result_step)
         return 0
 
     def _take_all(self, step: int) -> int:
@@ -303,17 +303,17 @@ class Attempt:
         if not finished:
             self._open(step)
             self._validation.evaluate(step)
-        of = self._restore_result(step)
+        result_step = self._restore_result(step)
         if finished:
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
-            if self._chief and exported_step(self._folder.path) != of:
+            if self._chief and exported_step(self._folder.path) != result_step:
                 # Killed before it was exported, or not wanted then.
-                self._export(of)
+                self._export(result_step)
             return 0
-        self._validation.write_predictions(of)
+        self._validation.write_predictions(result_step)
         self._reporter.close()
-        self._reporter.finished(step, self._result(step, of), self._validation.latest)
-        self._export(of)
+        self._reporter.finished(step, self._result(step, result_step), self._validation.latest)
+        self._export(result_step)
         return 0
 
     def _restore_result(self, step: int) -> int:

@@ -45,7 +45,7 @@ class LocalStep:
     """The state before the forward pass, if the step may be undone."""
 
 
-class Flags(NamedTuple):
+class StepPlace(NamedTuple):
     """Where a step stands in the run and in a call of the loop."""
 
     step: tf.Tensor
@@ -101,8 +101,9 @@ def make_strategy(
 
 
 class Strategy:
-    """Data parallel. Its methods stand in the order of a run: set-up, gradients, exchange and update,
-    checkpoints."""
+    """Data parallel. Its methods stand in the order of a run: set-up, gradients, exchange and
+    update, checkpoints.
+    """
 
     device: str | None = None
     """Device that sums over ranks, of those of this rank; None leaves the choice to TensorFlow."""
@@ -246,7 +247,7 @@ class Strategy:
 
     # The exchange and the update.
 
-    def update(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
+    def update(self, local: LocalStep, rate: tf.Tensor, place: StepPlace) -> Step:
         """Sum gradients, batch-norm statistics, counts and requests over ranks in grouped
         all-reduces, by default one, and update the state, inside a graph: every rank computes the
         same update.
@@ -265,9 +266,9 @@ class Strategy:
         Args:
             local: This rank's part.
             rate: Learning rate, float32 scalar.
-            flags: Where the step stands.
+            place: Where the step stands.
         """
-        reduced = self.reduce(local, flags)
+        reduced = self.reduce(local, place)
         loss, finite = reduced.sums[0], reduced.finite
 
         def update() -> None:
@@ -284,16 +285,16 @@ class Strategy:
             skipped = 1.0 - tf.cast(finite, tf.float32)
         return Step(reduced.sums, reduced.norm, skipped, bad)
 
-    def reduce(self, local: LocalStep, flags: Flags) -> Reduced:
+    def reduce(self, local: LocalStep, place: StepPlace) -> Reduced:
         """Sum over all ranks, and check whether the sums are finite."""
         gradients, norm, sums = local.gradients, None, local.sums
         moving: list[tf.Tensor] = []
         if self._batches > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
             with tf.device(self.device):
-                extras = tf.concat([*flat, tf.stack(sums)], 0)
-                gradients, extras, norm = self.exchanged(gradients, extras)
-            *means, last = tf.split(extras, [*(int(part.shape[0]) for part in flat), len(SUMS)])
+                counts = tf.concat([*flat, tf.stack(sums)], 0)
+                gradients, counts, norm = self.exchanged(gradients, counts)
+            *means, last = tf.split(counts, [*(int(part.shape[0]) for part in flat), len(SUMS)])
             sums = tf.unstack(last)
             moving = [
                 tf.reshape(mean / self._batches, variable.shape)
@@ -307,19 +308,19 @@ class Strategy:
         if norm is None:
             # A save follows a request to leave.
             norm = tf.cond(
-                flags.last | (stop + pause > 0),
+                place.last | (stop + pause > 0),
                 lambda: self.norm(gradients),
                 lambda: self.probe(gradients),
             )
         return Reduced(gradients, moving, sums, norm, overflow <= 0)
 
     def exchanged(
-        self, gradients: list[tf.Tensor], extras: tf.Tensor
+        self, gradients: list[tf.Tensor], counts: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
         """Sum gradients and one flat float32 vector over all ranks that hold the same variables;
         also return the norm of all gradients if it is known.
         """
-        return *self._world.allreduce(gradients, extras), None
+        return *self._world.allreduce(gradients, counts), None
 
     def norm(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """Return the norm of the summed gradients of the whole network."""

@@ -50,7 +50,7 @@ def files(folder):
 
 
 def steps(folder):
-    return [key_of(path.name).step for path in folder.steps()]
+    return [key_of(path.name).step for path in folder.paths()]
 
 
 # 1. Round trips.
@@ -285,7 +285,7 @@ def test_a_step_that_was_saved_in_an_attempt_stays_as_it_is(folder):
 def test_two_attempts_at_the_same_step_are_two_checkpoints(folder):
     save(folder, 7, attempt=1)
     save(folder, 7, attempt=2)
-    assert [path.name for path in folder.steps()] == ["step-0000000007.a2", "step-0000000007.a1"]
+    assert [path.name for path in folder.paths()] == ["step-0000000007.a2", "step-0000000007.a1"]
 
 
 def test_what_an_earlier_attempt_did_not_finish_goes_with_the_next_save(folder):

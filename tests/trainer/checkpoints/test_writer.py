@@ -70,7 +70,7 @@ def writer_of(folder, **config):
 def values(folder):
     """Steps on disk, oldest first; each must hold its own values and no others."""
     found = []
-    for path in reversed(folder.steps()):
+    for path in reversed(folder.paths()):
         step = key_of(path.name).step
         tensors = read_checkpoint(LocalFiles(), path).load()
         assert set(tensors["kernel"].ravel()) == {float(step)}
@@ -120,7 +120,7 @@ def test_saves_that_never_end_are_true_to_their_steps(folder, when_busy):
     seen = [saved.step for saved in writer.check()]
     assert seen[-1] == 40
     assert len(seen) == 40 if when_busy == "wait" else len(seen) >= 2
-    for path in folder.steps():
+    for path in folder.paths():
         for value in read_checkpoint(LocalFiles(), path).load().values():
             assert value.min() == value.max() == key_of(path.name).step
 
@@ -287,7 +287,7 @@ def test_an_attempt_that_was_overtaken_is_told_so(folder, variables):
     writer.save(1, variables, {})
     with pytest.raises(SupersededError, match="attempt 2 of this run has begun"):
         writer.wait()
-    assert folder.steps() == []
+    assert folder.paths() == []
 
 
 def test_a_save_after_a_failure_to_delete_what_is_old_is_refused(folder, variables, monkeypatch):

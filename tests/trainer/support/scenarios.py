@@ -219,13 +219,13 @@ def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, An
     world = start(TrainConfig(exchange=config, compute=compute, data=data))
     mine = [tf.constant(array) for array in arrays[world.rank]]
     graph = tf.function(world.allreduce, autograph=False)
-    gradients, extras = graph(mine, tf.constant([1.0, float(world.rank)]))
+    gradients, counts = graph(mine, tf.constant([1.0, float(world.rank)]))
     variable = tf.Variable(np.full([3], world.rank, np.float32))
     world.broadcast_variables([variable])
     return {
         "rank": (world.rank, world.size, world.local_rank, world.local_size),
         "gradients": [g.numpy() for g in gradients],
-        "extras": extras.numpy(),
+        "counts": counts.numpy(),
         "broadcast_variable": variable.numpy(),
         "broadcast": world.broadcast({"from": world.rank}),
         "gather": world.gather(["rank", world.rank]),

@@ -136,7 +136,7 @@ def test_a_step_is_saved_once_and_one_that_was_restored_not_again(begin, folder,
     again.save(5)
     again.close()
     assert again.landed() == []
-    assert len(folder.steps()) == 1
+    assert len(folder.paths()) == 1
 
 
 def test_only_the_first_rank_saves(begin, folder, clock, variables):
@@ -146,7 +146,7 @@ def test_only_the_first_rank_saves(begin, folder, clock, variables):
     saver.save(5)
     saver.save_now(6)
     assert saver.landed() == []
-    assert folder.steps() == []
+    assert folder.paths() == []
 
 
 class Parts:

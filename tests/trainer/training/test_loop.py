@@ -49,7 +49,7 @@ def test_the_all_reduce_sums_over_ranks_and_everyone_gets_the_same(ranks, config
                 result["gradients"][index], expected, rtol=tolerance, atol=tolerance
             )
         assert same(result["gradients"], results[0]["gradients"])
-        assert result["extras"].tolist() == [ranks, sum(range(ranks))]
+        assert result["counts"].tolist() == [ranks, sum(range(ranks))]
         assert result["rank"] == (rank, ranks, rank, ranks)
         assert result["broadcast_variable"].tolist() == [0.0] * 3
         assert result["broadcast"] == {"from": 0}

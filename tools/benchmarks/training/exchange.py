@@ -30,7 +30,7 @@ from trainer.config import ModelConfig, Positive
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
 from trainer.presets import PRESETS
-from trainer.updates.strategy import SUMS, Flags, LocalStep
+from trainer.updates.strategy import SUMS, LocalStep, StepPlace
 
 BARE, OURS = "bare grouped all-reduce", "ours, 1 group"
 CLASSES = 1000
@@ -93,7 +93,9 @@ def take_turns_in_world(rounds: int, exchanges: int) -> dict[str, Any]:
         # No overflow and no stop request, which would check all gradients.
         sums = [tf.constant(0.0) for _ in SUMS]
         local = LocalStep(gradients(), sums, tf.constant(1.0), [])
-        reduced = strategy.reduce(local, Flags(tf.constant(0, tf.int64), tf.constant(value=False)))
+        reduced = strategy.reduce(
+            local, StepPlace(tf.constant(0, tf.int64), tf.constant(value=False))
+        )
         for variable, mean in zip(moving, reduced.moving, strict=True):
             variable.assign(mean)
         return [*reduced.gradients, reduced.norm, reduced.finite]

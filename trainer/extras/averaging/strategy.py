@@ -11,7 +11,7 @@ import tensorflow as tf
 from trainer.config import TrainConfig
 from trainer.distributed.communicator import Communicator
 from trainer.extras.averaging.leaf import AveragingOptions, summed_steps
-from trainer.updates.strategy import SUMS, Flags, LocalStep, Step, Strategy
+from trainer.updates.strategy import SUMS, LocalStep, Step, StepPlace, Strategy
 
 _COUNTED = len(SUMS) - 2
 """Sums that are kept until the next average: all but the requests to leave."""
@@ -45,19 +45,19 @@ class Averaging(Strategy):
         with tf.device("CPU:0"):
             self._pending = tf.Variable(tf.zeros([_COUNTED]), trainable=False, name="pending")
 
-    def update(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
+    def update(self, local: LocalStep, rate: tf.Tensor, place: StepPlace) -> Step:
         """See `Strategy.update`."""
         if not self._summed:
-            return self._own(local, rate, flags)
+            return self._own(local, rate, place)
         together = super().update
         result: Step = tf.cond(
-            flags.step < self._summed,
-            lambda: together(local, rate, flags),
-            lambda: self._own(local, rate, flags),
+            place.step < self._summed,
+            lambda: together(local, rate, place),
+            lambda: self._own(local, rate, place),
         )
         return result
 
-    def _own(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
+    def _own(self, local: LocalStep, rate: tf.Tensor, place: StepPlace) -> Step:
         """Update by this rank's own gradients, then average over ranks if it is time."""
         size, overflow = self._world.size, local.sums[3]
         gradients = (
@@ -69,7 +69,7 @@ class Averaging(Strategy):
             lambda: self._assign(local.before),
         )
         self._pending.assign_add(tf.stack(local.sums[:_COUNTED]))
-        done = flags.step + 1
+        done = place.step + 1
         due = (done % self._every == 0) | (done >= self._total_steps)
         norm = tf.cond(
             due,

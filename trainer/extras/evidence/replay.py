@@ -273,7 +273,7 @@ class Replay:
                 f" ended with status {status}:\n{tail}"
             )
         folder = CheckpointFolder(run / CHECKPOINTS)
-        paths = {key.step: path for path in folder.steps() if (key := key_of(path.name))}
+        paths = {key.step: path for path in folder.paths() if (key := key_of(path.name))}
         origin = _step(stretch.begin)
         outcomes = []
         other = other_here(stretch.start)

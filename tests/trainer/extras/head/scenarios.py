@@ -23,7 +23,7 @@ from trainer.model.weights import variables_by_name
 from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Task
 from trainer.updates import loss_scale
-from trainer.updates.strategy import Flags, LocalStep, Strategy
+from trainer.updates.strategy import LocalStep, StepPlace, Strategy
 
 Array = np.ndarray[Any, Any]
 
@@ -306,8 +306,8 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
             loss = tf.reduce_sum(losses) / (4.0 * world.size)
         gradients = tape.gradient(loss, model.trainable_variables)
         local = LocalStep(gradients, [loss, *[tf.constant(0.0)] * 5], strategy.loss_scale.now(), [])
-        flags = Flags(tf.constant(0, tf.int64), tf.constant(value=True))
-        taken = strategy.update(local, tf.constant(0.1), flags)
+        place = StepPlace(tf.constant(0, tf.int64), tf.constant(value=True))
+        taken = strategy.update(local, tf.constant(0.1), place)
         return taken.sums[0], taken.norm
 
     losses = [[float(value) for value in step()] for _ in range(2)]
