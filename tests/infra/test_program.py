@@ -1,8 +1,10 @@
 """The Pulumi program: files and calls on the way from the settings to the resources."""
 
+import ast
 import inspect
 import re
 import sys
+import tomllib
 from collections import Counter
 
 import pytest
@@ -45,3 +47,22 @@ def test_the_files_of_a_deployment_are_those_that_the_program_lists(calls):
 def test_the_settings_are_opened_and_validated_once(calls):
     assert calls["stack_config.py", "from_stack"] == 1
     assert calls["validation.py", "load"] == 1
+
+
+def test_the_types_of_every_provider_that_is_declared_are_checked():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    sdk = "pulumi_azure_native"
+    checked = {
+        name.removeprefix(f"{sdk}.").removesuffix(".*")
+        for override in settings["overrides"]
+        if override.get("follow_imports") == "silent"
+        for name in override["module"]
+    }
+    imported = {
+        alias.name
+        for path in (ROOT / "infra").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == sdk
+        for alias in node.names
+    }
+    assert checked - {sdk, "provider", "_utilities"} == imported - {"Provider"}
