@@ -6,6 +6,7 @@ in its folder, and those that import it; they are removed as well.
 """
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
@@ -82,14 +83,21 @@ for path in sorted(pathlib.Path(world).rglob("*.py")):
 """Imports every module of a world."""
 
 
-def imports(path, modules):
-    """Whether a file imports one of some modules, or from within it."""
+@functools.cache
+def imported_by(path):
+    """The modules that a file imports, and what it imports from them."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def imports(path, modules):
+    """Whether a file imports one of some modules, or from within it."""
+    names = imported_by(path)
     return any(name == one or name.startswith(f"{one}.") for name in names for one in modules)
 
 

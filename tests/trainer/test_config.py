@@ -43,7 +43,7 @@ def python(script, **env):
 # 1. Round trips.
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(configs())
 def test_the_arguments_of_a_configuration_give_it_back(wanted):
     args = to_args(wanted)
@@ -75,7 +75,7 @@ def test_the_text_none_is_refused_or_survives_the_command_line(key):
     assert wanted is None or presets.parse_train(to_args(wanted)) == wanted
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(configs())
 def test_json_of_a_configuration_gives_it_back(wanted):
     text = json.dumps(fields.to_dict(wanted))

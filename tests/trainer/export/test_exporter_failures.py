@@ -15,6 +15,7 @@ from trainer.export import exporter, saved_model
 from trainer.export.exporter import export_model, export_run, exported_step
 from trainer.export.options import SavedModelOptions
 from trainer.model.weights import variables_by_name
+from trainer.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -27,6 +28,23 @@ def small(monkeypatch):
 def run(digits_folder, tmp_path, small):
     """The folder of a run without an export."""
     return make_run(tmp_path / "run", tiny_config(str(digits_folder), name="run"))[0]
+
+
+@pytest.fixture(scope="module")
+def complete(digits_folder, tmp_path_factory):
+    """The folder of a run with an export of two classes an image."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainer.model.weights.build_model", small_model)
+        folder = tmp_path_factory.mktemp("complete") / "run"
+        make_run(folder, tiny_config(str(digits_folder), name="run"))
+        export_run(SavedModelOptions(run=str(folder), top=2))
+        return folder
+
+
+@pytest.fixture
+def exported(complete, tmp_path, small):
+    """A copy of that run."""
+    return RunFolder(shutil.copytree(complete, tmp_path / "run"))
 
 
 def test_the_data_set_need_not_be_there(digits_folder, tmp_path, small):
@@ -74,19 +92,18 @@ def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is full")])
-def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(run, monkeypatch, error):
-    export_run(SavedModelOptions(run=str(run.path), top=2))
-    names = {path.name for path in run.path.iterdir()}
+def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(exported, monkeypatch, error):
+    names = {path.name for path in exported.path.iterdir()}
 
     def save(module, place, signatures):
-        (run.path / ".export.partial" / "saved_model").mkdir()
+        (exported.path / ".export.partial" / "saved_model").mkdir()
         raise error
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
     with pytest.raises((KeyboardInterrupt, UserError)):
-        export_run(SavedModelOptions(run=str(run.path)))
-    assert facts(run.path / "export")["top"] == 2
-    assert {path.name for path in run.path.iterdir()} == names
+        export_run(SavedModelOptions(run=str(exported.path)))
+    assert facts(exported.path / "export")["top"] == 2
+    assert {path.name for path in exported.path.iterdir()} == names
 
 
 def test_what_a_killed_export_left_behind_goes_with_the_next(run):
@@ -98,19 +115,18 @@ def test_what_a_killed_export_left_behind_goes_with_the_next(run):
     assert {path.name for path in (run.path / "export").iterdir()} == {"saved_model", "export.json"}
 
 
-def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monkeypatch):
-    export_run(SavedModelOptions(run=str(run.path), top=2))
+def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(exported, monkeypatch):
     # As if killed between the two renames.
-    (run.path / "export").rename(run.path / ".export.old")
+    (exported.path / "export").rename(exported.path / ".export.old")
 
     def fail(module, place, signatures):
         raise OSError("the disk is full")
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
     with pytest.raises(UserError, match="the disk is full"):
-        export_run(SavedModelOptions(run=str(run.path)))
-    assert facts(run.path / "export")["top"] == 2
-    assert exported_step(run.path) == STEP
+        export_run(SavedModelOptions(run=str(exported.path)))
+    assert facts(exported.path / "export")["top"] == 2
+    assert exported_step(exported.path) == STEP
 
 
 def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
@@ -120,8 +136,7 @@ def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
     assert exported_step(tmp_path) is None
 
 
-def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
-    export_run(SavedModelOptions(run=str(run.path), top=2))
+def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(exported, monkeypatch):
     rename = exporter.Path.rename
 
     def refuse(path, target):
@@ -131,9 +146,13 @@ def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeyp
 
     monkeypatch.setattr(exporter.Path, "rename", refuse)
     with pytest.raises(UserError, match="the export cannot be written: no"):
-        export_run(SavedModelOptions(run=str(run.path)))
-    assert facts(run.path / "export")["top"] == 2
-    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
+        export_run(SavedModelOptions(run=str(exported.path)))
+    assert facts(exported.path / "export")["top"] == 2
+    assert {path.name for path in exported.path.iterdir()} == {
+        "config.json",
+        "checkpoints",
+        "export",
+    }
 
 
 def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
