@@ -85,7 +85,7 @@ for path in sorted(pathlib.Path(world).rglob("*.py")):
 
 @functools.cache
 def imported_by(path):
-    """The modules that a file imports, and what it imports from them."""
+    """Names of the modules that a file imports, and of those that may be in them."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
