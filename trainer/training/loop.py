@@ -11,10 +11,9 @@ The graph of a step of data parallel on digits is built by this file and eleven 
 `trainer/`: data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (the calls
 and their order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
 tasks/classification/task.py (from pixels to the loss); updates/loss_scale.py;
-distributed/horovod.py (the exchange); updates/optimizer.py (the update). The network, such as that of
-`model.resnet`, exists before. `data.pipeline` reads and decodes ahead of the steps. The learning
-rates come from Python: `training.plan` computes them, and `Stepper.take` passes them to
-`Loop.run`.
+distributed/horovod.py (the exchange); updates/optimizer.py (the update). The network, such as that
+of `model.resnet`, exists before. `data.pipeline` reads and decodes ahead of the steps. The learning
+rates come from Python: `training.plan` computes them, and `Stepper.take` passes them to `Loop.run`.
 
 The state that Python watches while the graph runs (step, requests to leave) lives in variables that
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
