@@ -46,9 +46,7 @@ def parse(
     named = args[: args.index("--")] if "--" in args else args
     if "--help" in named or "-h" in named:
         _help(default, f"{program} {command}", description)
-    own = list(fields.leaves(type(default)))
-    moved = {f"--{key.replace('_', '-')}": clause for key, clause in fields.gone(type(default))}
-    given, problems, left = _given(args, own, others, {**moved, **(elsewhere or {})})
+    own, given, problems, left = _given(type(default), args, others, elsewhere or {})
     try:
         built = _replaced(default, given)
     except ConfigError as error:
@@ -75,9 +73,7 @@ def unreadable(cls: type, args: Sequence[str], others: Sequence[str] = ()) -> li
         args: Command line after the command.
         others: As for `parse`.
     """
-    own = list(fields.leaves(cls))
-    moved = {f"--{key.replace('_', '-')}": clause for key, clause in fields.gone(cls)}
-    given, problems, left = _given(args, own, others, moved)
+    own, given, problems, left = _given(cls, args, others, {})
     for leaf in own:
         if leaf.key in given:
             problems += fields.problems_of(leaf, given[leaf.key])
@@ -101,17 +97,17 @@ def _missing(leaf: fields.Leaf) -> str:
 
 
 def _given(
-    args: Sequence[str],
-    leaves: list[fields.Leaf],
-    others: Sequence[str],
-    elsewhere: Mapping[str, str],
-) -> tuple[dict[str, object], list[str], list[str]]:
-    """Read a command line.
+    cls: type, args: Sequence[str], others: Sequence[str], elsewhere: Mapping[str, str]
+) -> tuple[list[fields.Leaf], dict[str, object], list[str], list[str]]:
+    """Read a command line; the arguments are those of `parse`.
 
     Returns:
-        Values by key, `Unparsed` if a text is invalid; the problems of all other kinds; and the
-        positional arguments for which there is no field.
+        The leaves of the class; values by key, `Unparsed` if a text is invalid; the problems of all
+        other kinds; and the positional arguments for which there is no field.
     """
+    leaves = list(fields.leaves(cls))
+    moved = {f"--{key.replace('_', '-')}": clause for key, clause in fields.gone(cls)}
+    elsewhere = {**moved, **elsewhere}
     known = {leaf.flag: leaf for leaf in leaves if leaf.positional is None}
     former = {leaf.former_flag: leaf.flag for leaf in leaves if leaf.former_flag}
     former |= {
@@ -151,7 +147,7 @@ def _given(
             taken = len(positional) if _is_many(leaf) else 1
             given[leaf.key] = _read(leaf, positional[:taken])
             del positional[:taken]
-    return given, problems, positional
+    return leaves, given, problems, positional
 
 
 def _values(leaf: fields.Leaf | None, remaining: deque[str]) -> list[str]:

@@ -91,18 +91,20 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
         if dataclasses.is_dataclass(hint):
             yield from leaves(typing.cast("type", hint), key + ".")
             continue
-        bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
-        pattern = next((rule for rule in _rules(hint) if isinstance(rule, Pattern)), None)
-        former = next((note for note in _notes(hint) if isinstance(note, Formerly)), None)
-        former_key = None
-        if former is not None:
-            former_key = former.name if former.moved else prefix + former.name
-        name = next((note.name for note in _notes(hint) if isinstance(note, Positional)), None)
-        alone = next((note.value for note in _notes(hint) if isinstance(note, Alone)), None)
-        if _bare(hint) is bool:
-            alone = "True"
-        required = next((note for note in _notes(hint) if isinstance(note, Required)), None)
-        yield Leaf(key, _bare(hint), bounds, former_key, name, alone, required, pattern)
+        bare, former, alone = _bare(hint), _note(hint, Formerly), _note(hint, Alone)
+        positional = _note(hint, Positional)
+        if bare is bool:
+            alone = Alone("True")
+        yield Leaf(
+            key,
+            bare,
+            _note(hint, Bounds),
+            None if former is None else ("" if former.moved else prefix) + former.name,
+            None if positional is None else positional.name,
+            None if alone is None else alone.value,
+            _note(hint, Required),
+            _note(hint, Pattern),
+        )
 
 
 def get(instance: object, key: str) -> Any:
@@ -124,11 +126,10 @@ def to_flags(instance: object, base: object) -> list[str]:
 
 def describe(hint: Any) -> str:
     """Describe the values of a type in words."""
-    forms = [rule.wants for rule in _rules(hint) if isinstance(rule, Pattern)]
-    bare = _bare(hint)
+    bare, pattern = _bare(hint), _note(hint, Pattern)
     items = get_args(bare)
-    if forms:
-        words = forms[0]
+    if pattern:
+        words = pattern.wants
     elif get_origin(bare) is Literal:
         words = "one of " + ", ".join(map(str, items))
     elif _is_union(bare):
@@ -184,17 +185,12 @@ def problems_of(leaf: Leaf, value: object) -> list[str]:
         close = difflib.get_close_matches(str(shown), choices, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         return [f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}"]
-    if leaf.bounds is not None:
-        numbers = value if isinstance(value, tuple) else (value,)
-        return [
-            f"{leaf.flag}: {number!r} must be {leaf.bounds}"
-            for number in numbers
-            if number is not None and not leaf.bounds.allow(number)
-        ]
-    if leaf.pattern is not None and isinstance(value, str):
-        wrong = leaf.pattern.problem(value)
-        return [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
-    return []
+    rule: Bounds | Pattern | None = leaf.bounds or leaf.pattern
+    return [
+        f"{leaf.flag}: {item!r} {wrong}"
+        for item in (value if isinstance(value, tuple) else (value,))
+        if rule and item is not None and (wrong := rule.problem(item))
+    ]
 
 
 def unknown_key(
@@ -314,9 +310,9 @@ class _Reader:
         hints = _hints(cls)
         known = [prefix + field.name for field, _ in hints]
         former = {
-            prefix + name: prefix + field.name
+            prefix + note.name: prefix + field.name
             for field, hint in hints
-            if (name := _former_name(hint)) is not None
+            if (note := _note(hint, Formerly)) and not note.moved
         }
         self.problems += [
             unknown_key(f"{prefix}{name}", known, former, list_known=True)
@@ -371,26 +367,21 @@ class _Reader:
             if len(items) == len(value):
                 pairs = enumerate(zip(items, value, strict=True))
                 return tuple(self._value(item, v, f"{key}[{i}]") for i, (item, v) in pairs)
-        return self._leaf(bare, _rules(hint), value, key)
+        return self._leaf(bare, _note(hint, Bounds) or _note(hint, Pattern), value, key)
 
-    def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
+    def _leaf(self, bare: Any, rule: Bounds | Pattern | None, value: Any, key: str) -> object:
         if bare is int and isinstance(value, float) and value.is_integer():
             # Pulumi passes whole numbers as 4.0.
             value = int(value)
-        if dataclasses.is_dataclass(bare) or _is_mapping(bare) or get_origin(bare) is tuple:
-            self.problems.append(
-                f"{key}: {value!r:.60} is not {describe(bare)}{_cure(bare, value)}"
-            )
-            return value
-        if not accepts(bare, value):
-            self.problems.append(f"{key}: {value!r} is not {describe(bare)}{_cure(bare, value)}")
+        nested = dataclasses.is_dataclass(bare) or _is_mapping(bare) or get_origin(bare) is tuple
+        if nested or not accepts(bare, value):
+            shown = f"{value!r:.60}" if nested else repr(value)
+            self.problems.append(f"{key}: {shown} is not {describe(bare)}{_cure(bare, value)}")
             return value
         if bare is float:
-            value = float(typing.cast("float", value))
-        for rule in rules:
-            wrong = rule.problem(value)
-            if wrong:
-                self.problems.append(f"{key}: {value!r} {wrong}")
+            value = float(value)
+        if rule and (wrong := rule.problem(value)):
+            self.problems.append(f"{key}: {value!r} {wrong}")
         return value
 
 
@@ -446,17 +437,10 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _rules(hint: Any) -> tuple[Bounds | Pattern, ...]:
-    return tuple(rule for rule in _notes(hint) if isinstance(rule, Bounds | Pattern))
-
-
-def _former_name(hint: Any) -> str | None:
-    notes = (note for note in _notes(hint) if isinstance(note, Formerly) and not note.moved)
-    return next((note.name for note in notes), None)
-
-
-def _notes(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+def _note(hint: Any, kind: type[T]) -> T | None:
+    """Return what `Annotated` adds of a kind, or None."""
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((note for note in notes if isinstance(note, kind)), None)
 
 
 def _flag(key: str) -> str:
