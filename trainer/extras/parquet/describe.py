@@ -14,17 +14,14 @@ from common.errors import ConfigError
 from common.files import writing
 from common.image_files import entries_below
 from trainer.data.example import OTHER_COMMANDS, BrokenRecordError
-from trainer.data.manifest import Manifest, Origin
+from trainer.data.manifest import Manifest
 from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
-    ForeignShard,
+    Labels,
+    Scanned,
     describe,
     existing_manifest,
-    intake_of,
-    labels_by_split,
-    levels_of,
     save_described,
-    scan_all,
 )
 from trainer.data.prepare.foreign.names import files_by_split, read_class_names, told_apart
 from trainer.data.prepare.pool import WorkThrough, work_through
@@ -82,32 +79,25 @@ def prepare_parquet(
         _check_pixels(everything, columns)
     names = class_names(layout, columns, options) or _listed_names(everything, columns)
     columns = _with_form(columns, options, len(names))
+
+    def classes_of(_: Scanned, labels: Labels) -> tuple[tuple[str, ...], int]:
+        known = range(max(map(max, labels.values())) + 1)
+        return names or tuple(f"class {label}" for label in known), 0
+
     files, classes = ParquetFormat(columns, names), len(names) or MAX_CLASSES
-    shards = [
-        ForeignShard(split, path, name, files, classes)
-        for split, paths in by_split.items()
-        for name, path in paths.items()
-    ]
-    scanned = scan_all(shards, rows, options.processes, work_through)
-    labels = labels_by_split(folder, scanned)
-    known = range(len(names) or max(map(max, labels.values())) + 1)
-    levels = levels_of(folder, scanned, options.levels)
-    normalization, splits = describe(folder, files, scanned, labels, known, levels)
-    manifest = Manifest(
-        classes=names or tuple(f"class {label}" for label in known),
-        normalization=normalization,
-        splits=splits,
-        origin=Origin(
-            line,
-            treatment={"left as they are": rows},
-            intake=replace(intake_of(scanned), levels=levels),
-        ),
-        format=FORMAT,
-        columns=columns.kept,
-        files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
-        levels=levels,
+    manifest = describe(
+        folder, by_split, files, rows, options, line, classes_of, work_through, classes
     )
-    described = save_described(output, manifest, existing)
+    described = save_described(
+        output,
+        replace(
+            manifest,
+            format=FORMAT,
+            columns=columns.kept,
+            files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
+        ),
+        existing,
+    )
     _note_row_groups(described)
     return described
 

@@ -4,10 +4,11 @@ import os
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from common.errors import ConfigError
 from common.text import plural
@@ -23,8 +24,8 @@ from trainer.data.manifest import (
     INDEX_EVERY,
     Manifest,
     Normalization,
+    Origin,
     Shard,
-    Split,
     SplitCounts,
     read_manifest,
     warn_of_empty_classes,
@@ -34,11 +35,12 @@ from trainer.data.pixels.treatment import (
     BIT_DEPTH,
     FULL_LEVELS,
     MAX_PIXELS,
+    Levels,
     RejectedError,
     encoding_of,
     treatment_needed,
 )
-from trainer.data.prepare.pool import Advance, WorkThrough, work_through
+from trainer.data.prepare.pool import Advance, WorkThrough
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError
 
@@ -49,6 +51,18 @@ and whose records have what belongs to another task."""
 
 MAX_CLASSES = 100_000
 """Range of labels from which they are considered invalid; the largest ImageNet has 21,841."""
+
+
+class InPlace(Protocol):
+    """Options of a command that describes files where they are."""
+
+    @property
+    def levels(self) -> str:
+        """Values that become 0 and 255 in images of more than 8 bits."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes; 0 is one per core."""
 
 
 @dataclass(frozen=True)
@@ -92,26 +106,71 @@ class ScannedShard:
     """Values of the deep images; None if there are none."""
 
 
-def scan_all(
-    shards: Sequence[ForeignShard],
+Scanned: TypeAlias = Sequence[ScannedShard]
+Labels: TypeAlias = dict[str, Counter[int]]
+"""Number of images of each label in each split."""
+
+
+def describe(
+    folder: Path,
+    by_split: Mapping[str, Mapping[str, Path]],
+    files: RecordFormat,
     images: int,
-    processes: int,
-    work_through: WorkThrough = work_through,
-) -> list[ScannedShard]:
-    """Scan all shards in parallel; return the results in their order.
+    options: InPlace,
+    command: str,
+    classes_of: Callable[[Scanned, Labels], tuple[tuple[str, ...], int]],
+    work_through: WorkThrough,
+    classes: int | None = None,
+) -> Manifest:
+    """Scan files in parallel, and return their manifest.
 
     Args:
-        shards: Shards to scan.
+        folder: Folder of the files.
+        by_split: Files of each split, see `files_by_split`.
+        files: Their format.
         images: Number of images in all of them, or an estimate of it.
-        processes: Number of processes; 0 is one per core.
-        work_through: Does the scans; by default a pool of processes.
+        options: How they are read.
+        command: Command of the user, for the manifest.
+        classes_of: Returns the names of the classes and the label of the first one.
+        work_through: Does the scans; see `trainer.data.prepare.pool`.
+        classes: See `ForeignShard.classes`.
 
     Raises:
-        DataError: A record is damaged, or has a label that is not a class.
+        ConfigError: `--levels` is invalid.
+        DataError: A record is damaged, or has a label that is not a class; a split has no images,
+            or has images that are neither JPEG nor PNG; or none can be decoded.
     """
-    with work_through(scan, shards, images, "reading", processes) as results:
+    shards = [
+        ForeignShard(split, path, name, files, classes)
+        for split, paths in by_split.items()
+        for name, path in paths.items()
+    ]
+    with work_through(scan, shards, images, "reading", options.processes) as results:
         by_file = {scanned.shard.file: scanned for scanned in results}
-    return [by_file[shard.file] for shard in shards]
+    scanned = [by_file[shard.file] for shard in shards]
+    _check_images(folder, scanned)
+    labels: Labels = {"train": Counter(), "validation": Counter()}
+    for part in scanned:
+        labels[part.split] += part.labels
+    for split, of_split in labels.items():
+        if not of_split:
+            raise DataError(f"{folder}: the {split} shards have no records")
+    names, first = classes_of(scanned, labels)
+    levels = _levels(folder, scanned, options.levels)
+    splits = {}
+    for split, of_split in labels.items():
+        counts = SplitCounts.empty(1)
+        parts = [part for part in scanned if part.split == split]
+        for part in parts:
+            counts.merge(part.counts)
+        counts.class_counts = [of_split[first + number] for number in range(len(names))]
+        treated = sum(part.notes[TREATED].count for part in parts if TREATED in part.notes)
+        described = counts.split(tuple(part.shard for part in parts))
+        splits[split] = replace(described, treated=treated)
+    normalization = _normalization(folder, files, splits["train"].shards, levels)
+    treatment = {"left as they are": sum(of_split.total() for of_split in labels.values())}
+    origin = Origin(command, treatment=treatment, intake=_intake(scanned, levels))
+    return Manifest(names, normalization, splits, origin, first, levels=levels)
 
 
 def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
@@ -195,7 +254,7 @@ def _besides_pixels(record: Record) -> tuple[str, ...]:
         return named
 
 
-def intake_of(scanned: Iterable[ScannedShard]) -> Intake:
+def _intake(scanned: Scanned, levels: Levels | None) -> Intake:
     """Return what records hold besides pixels, after a warning if that is anything: the files are
     not changed, so all of it is wherever they are.
     """
@@ -207,7 +266,7 @@ def intake_of(scanned: Iterable[ScannedShard]) -> Intake:
             file=sys.stderr,
             flush=True,
         )
-    return Intake(IN_PLACE, dict(sorted(metadata.items())))
+    return Intake(IN_PLACE, dict(sorted(metadata.items())), levels=levels)
 
 
 def note_name(
@@ -226,15 +285,6 @@ def note_name(
                 " labels must mean the same everywhere: write the shards again"
             )
     names[label] = (known[0] or name[0], known[1] or name[1])
-
-
-def merge_notes(scanned: Iterable[ScannedShard]) -> dict[int, Noted]:
-    """Return the notes of several shards, by kind, in the order of shards."""
-    merged: dict[int, Noted] = {}
-    for part in scanned:
-        for kind, noted in part.notes.items():
-            merged.setdefault(kind, Noted(0, noted.first)).count += noted.count
-    return merged
 
 
 def existing_manifest(folder: Path) -> Manifest | None:
@@ -274,23 +324,11 @@ def save_described(folder: Path, manifest: Manifest, existing: Manifest | None) 
     return manifest
 
 
-def labels_by_split(folder: Path, scanned: Sequence[ScannedShard]) -> dict[str, Counter[int]]:
-    """Return the number of images of each label in each split.
-
-    Raises:
-        DataError: A split has no images, or has images that are neither JPEG nor PNG.
-    """
-    _check_images(folder, merge_notes(scanned))
-    labels: dict[str, Counter[int]] = {"train": Counter(), "validation": Counter()}
+def _check_images(folder: Path, scanned: Scanned) -> None:
+    notes: dict[int, Noted] = {}
     for part in scanned:
-        labels[part.split] += part.labels
-    for split, label_counts in labels.items():
-        if not label_counts:
-            raise DataError(f"{folder}: the {split} shards have no records")
-    return labels
-
-
-def _check_images(folder: Path, notes: Mapping[int, Noted]) -> None:
+        for kind, noted in part.notes.items():
+            notes.setdefault(kind, Noted(0, noted.first)).count += noted.count
     unknown = notes.get(UNKNOWN)
     if unknown:
         raise DataError(
@@ -316,9 +354,7 @@ def _times(noted: Noted) -> str:
     return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
 
 
-def levels_of(
-    folder: Path, scanned: Sequence[ScannedShard], choice: str
-) -> tuple[float, float] | None:
+def _levels(folder: Path, scanned: Scanned, choice: str) -> Levels | None:
     """Return the levels of deep images in files that are not changed, after a warning if they make
     some of them dark.
 
@@ -348,42 +384,8 @@ def levels_of(
     return levels
 
 
-def describe(
-    folder: Path,
-    files: RecordFormat,
-    scanned: Sequence[ScannedShard],
-    labels: Mapping[str, Counter[int]],
-    known: range,
-    levels: tuple[float, float] | None,
-) -> tuple[Normalization, dict[str, Split]]:
-    """Return the facts of the manifest of shards about their images.
-
-    Args:
-        folder: Folder of the shards.
-        files: Their format.
-        scanned: Their scans.
-        labels: Number of images of each label in each split, see `labels_by_split`.
-        known: Labels of all classes.
-        levels: What `levels_of` returned.
-
-    Raises:
-        DataError: None of the images can be decoded.
-    """
-    splits = {}
-    for split, of_split in labels.items():
-        counts = SplitCounts.empty(1)
-        parts = [part for part in scanned if part.split == split]
-        for part in parts:
-            counts.merge(part.counts)
-        counts.class_counts = [of_split[label] for label in known]
-        treated = sum(part.notes[TREATED].count for part in parts if TREATED in part.notes)
-        described = counts.split(tuple(part.shard for part in parts))
-        splits[split] = replace(described, treated=treated)
-    return _normalization(folder, files, splits["train"].shards, levels), splits
-
-
 def _normalization(
-    folder: Path, files: RecordFormat, shards: Sequence[Shard], levels: tuple[float, float] | None
+    folder: Path, files: RecordFormat, shards: Sequence[Shard], levels: Levels | None
 ) -> Normalization:
     """Compute mean and standard deviation of images that are spread evenly over the shards.
 

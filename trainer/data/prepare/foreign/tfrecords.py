@@ -6,26 +6,21 @@ find the shards  ->  scan each, in parallel  ->  determine the labels  ->  stati
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.tfrecord import FRAME, TFRECORDS, read_frames
-from trainer.data.manifest import INDEX_EVERY, Manifest, Origin
+from trainer.data.manifest import INDEX_EVERY, Manifest
 from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
-    ForeignShard,
-    ScannedShard,
+    Labels,
+    Scanned,
     describe,
     existing_manifest,
-    intake_of,
-    labels_by_split,
-    levels_of,
     note_name,
     save_described,
-    scan_all,
 )
 from trainer.data.prepare.foreign.names import files_by_split
 from trainer.data.prepare.options import PrepareTfrecordsOptions
@@ -52,17 +47,23 @@ def prepare_tfrecords(
     folder = Path(options.input)
     by_split = find_shards(folder)
     existing = existing_manifest(folder)
-    shards = [
-        ForeignShard(split, path, name, TFRECORDS)
-        for split, paths in by_split.items()
-        for name, path in paths.items()
-    ]
-    for shard in shards:
-        _check_uncompressed(shard.path)
-    images = _estimate([shard.path for shard in shards])
-    scanned = scan_all(shards, images, options.processes, work_through)
-    described = _describe(folder, scanned, options, command)
-    return save_described(folder, described, existing)
+    paths = [path for of_split in by_split.values() for path in of_split.values()]
+    for path in paths:
+        _check_uncompressed(path)
+
+    def classes_of(scanned: Scanned, labels: Labels) -> tuple[tuple[str, ...], int]:
+        names: dict[int, tuple[str, str]] = {}
+        for part in scanned:
+            for label, name in part.names.items():
+                note_name(names, label, name, part.shard.file)
+        first = _first_label(folder, labels, options.first_label)
+        return _class_names(names, range(first, max(map(max, labels.values())) + 1)), first
+
+    images = _estimate(paths)
+    manifest = describe(
+        folder, by_split, TFRECORDS, images, options, command, classes_of, work_through
+    )
+    return save_described(folder, manifest, existing)
 
 
 def _check_uncompressed(path: Path) -> None:
@@ -83,27 +84,7 @@ def _estimate(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in paths) * len(sizes) // max(sum(sizes), 1)
 
 
-def _describe(
-    folder: Path, scanned: Sequence[ScannedShard], options: PrepareTfrecordsOptions, command: str
-) -> Manifest:
-    names: dict[int, tuple[str, str]] = {}
-    labels = labels_by_split(folder, scanned)
-    for part in scanned:
-        for label, name in part.names.items():
-            note_name(names, label, name, part.shard.file)
-    first = _first_label(folder, labels, options.first_label)
-    known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
-    levels = levels_of(folder, scanned, options.levels)
-    normalization, splits = describe(folder, TFRECORDS, scanned, labels, known, levels)
-    images = sum(label_counts.total() for label_counts in labels.values())
-    treatment = {"left as they are": images}
-    intake = replace(intake_of(scanned), levels=levels)
-    origin = Origin(command, treatment=treatment, intake=intake)
-    names_of_classes = _class_names(names, known)
-    return Manifest(names_of_classes, normalization, splits, origin, first, levels=levels)
-
-
-def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) -> int:
+def _first_label(folder: Path, labels: Labels, option: str) -> int:
     """Return the label of the first class."""
     smallest = min(min(counts) for counts in labels.values())
     largest = max(max(counts) for counts in labels.values())
