@@ -14,7 +14,7 @@ from trainer.data.pipeline import Batch
 from trainer.data.source import Source
 from trainer.extras.multilabel.task import Multilabel
 from trainer.tasks.classification.task import Classification
-from trainer.tasks.weighted import WeightedTask
+from trainer.tasks.weighted import with_weights
 from trainer.updates.mixing import mixed_images, mixed_losses
 
 SIZE, CLASSES = 8, 10
@@ -81,7 +81,7 @@ def test_several_classes_per_image_are_mixed_as_well():
 
 def test_weights_of_classes_are_those_of_both_images():
     plain, weights = Classification(CLASSES), np.arange(1.0, 11.0)
-    task = WeightedTask(plain, weights.tolist())
+    task = with_weights(plain, weights.tolist())
     given = tf.constant(LOGITS), tf.constant(LABELS)
     loss, *_ = mixed_losses(task, *given, 0.0, tf.constant(SHARES))
     own = plain.training(*given)[0].numpy()

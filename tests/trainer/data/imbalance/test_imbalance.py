@@ -24,7 +24,7 @@ from trainer.data.reader import locator
 from trainer.data.source import Source
 from trainer.presets import PRESETS, parse_train
 from trainer.tasks.classification.task import Classification, cross_entropy
-from trainer.tasks.weighted import WeightedTask, weighted
+from trainer.tasks.weighted import weighted, with_weights
 
 COUNTS = {"common": 180, "some": 36, "rare": 24}
 
@@ -45,7 +45,7 @@ def test_factors_are_one_on_average_and_make_classes_equal_at_beta_1():
 
 def test_only_the_loss_of_training_is_weighted_and_its_gradient_with_it():
     plain, weights = Classification(3), [0.5, 1.0, 4.0]
-    task = WeightedTask(plain, weights)
+    task = with_weights(plain, weights)
     logits = tf.constant(np.random.default_rng(0).normal(size=(6, 3)), tf.float32)
     target = tf.constant([0, 1, 2, 2, 1, 0])
     with tf.GradientTape(persistent=True) as tape:
