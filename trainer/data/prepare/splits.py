@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Final
+
+from trainer.errors import DataError
 
 _WORDS: Final = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -30,6 +33,22 @@ def used_splits(words: Collection[str]) -> dict[str, str]:
     if "validation" in words:
         return {"": "", "train": "train", "validation": "validation", "test": "test"}
     return {"": "", "train": "train", "test": "validation"}
+
+
+def splits_of_rows(words: Collection[str], table: Path) -> dict[str, str]:
+    """Return the split of a table's images by the word of their row, empty if it is still
+    undecided; words of images that are left out are missing.
+
+    Raises:
+        DataError: No image is for training.
+    """
+    if set(words) <= {"", "train"}:
+        return dict.fromkeys(words, "")
+    if "train" not in words:
+        raise DataError.of(
+            "", str(table), ": no image is for training; give some rows the split train"
+        )
+    return {word: split for word, split in used_splits(words).items() if word}
 
 
 def test_folder(names: Iterable[str], validation: str | None) -> str | None:

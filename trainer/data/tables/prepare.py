@@ -23,13 +23,12 @@ from trainer.data.prepare.job import prepare
 from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.prepare.splits import split_of, used_splits
+from trainer.data.prepare.splits import split_of, splits_of_rows
 from trainer.data.tables.file_names import ByName, ambiguous, roots_of
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
 from trainer.data.tables.reader import Row, RowProblems, Table, check_classes, open_table
-from trainer.errors import DataError
 
 _FILES: Final = (
     *("file", "filename", "file_name", "path", "image", "image_name", "img", "datei"),
@@ -137,7 +136,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
     if not classes:
         raise table.error("has no row with a class and a file in ", str(root))
     labels = {name: label for label, name in enumerate(classes)}
-    splits = _splits(table.path, words)
+    splits = splits_of_rows(words, table.path)
     kept_columns = _kept(table, columns, options)
     places = {name: place for place, name in enumerate(table.columns)}
 
@@ -297,26 +296,6 @@ def _problem(row: Row, columns: _Columns) -> tuple[str, ...]:
             "; write train, validation or test, or --split-column none uses no splits",
         )
     return ()
-
-
-def _splits(path: Path, words: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the split of images by the word of their row, empty if it is still undecided; words of
-    images that are left out are missing.
-
-    Args:
-        path: The table.
-        words: Number of images by the word.
-
-    Raises:
-        DataError: No image is for training.
-    """
-    if words.keys() <= {"", "train"}:
-        return dict.fromkeys(words, "")
-    if "train" not in words:
-        raise DataError.of(
-            "", str(path), ": no image is for training; give some rows the split train"
-        )
-    return {word: split for word, split in used_splits(words).items() if word}
 
 
 def _kept(table: Table, columns: _Columns, options: PrepareTableOptions) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from trainer.data.prepare.job import prepare
 from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.prepare.splits import split_folders, split_of, used_splits
+from trainer.data.prepare.splits import split_folders, split_of, splits_of_rows
 from trainer.data.tables.file_names import ByName, ambiguous, roots_of
 from trainer.data.tables.reader import RowProblems
 from trainer.errors import DataError
@@ -209,13 +209,7 @@ def _splits(
         def word(row: Row) -> str:
             return split_of(top(row))
 
-    if words <= {"", "train"}:
-        return word, dict.fromkeys(words, "")
-    if "train" not in words:
-        raise DataError.of(
-            "", str(path), ": no image is for training; give some rows the split train"
-        )
-    return word, {name: split for name, split in used_splits(words).items() if name}
+    return word, splits_of_rows(words, path)
 
 
 def of_folders(root: Path) -> Inputs:
