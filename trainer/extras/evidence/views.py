@@ -3,7 +3,7 @@ Face (https://huggingface.co/docs/hub/model-cards). It only repeats statements.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +80,7 @@ def model_card(name: str, statements: Sequence[Statement]) -> str:
         + "\n".join(
             f"| {what} | {which} |"
             for what, which in (
-                ("data set", f"{_data_name(start)}, version `{data_version(stated)}`"),
+                ("data set", f"{_data_name(start)}, version `{stated['data']['version']}`"),
                 ("manifest", f"sha256 `{stated['data']['sha256']}`"),
                 ("code", f"sha256 `{stated['code']['sha256']}`"),
                 ("packages", f"sha256 `{stated['packages']['sha256']}`"),
@@ -92,11 +92,6 @@ def model_card(name: str, statements: Sequence[Statement]) -> str:
         "Check it with `ml-trainer verify-model RUN`.",
     ]
     return "\n\n".join(lines) + "\n"
-
-
-def data_version(stated: Mapping[str, Any]) -> str:
-    """Return the version of the data set that a start states."""
-    return str(stated["data"]["version"])
 
 
 def _data_name(start: Statement) -> str:

@@ -1,9 +1,9 @@
 """Division of a network's layers over the devices of one rank, in the order in which they run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from itertools import zip_longest
 from math import inf, prod
 from typing import Any
@@ -96,8 +96,9 @@ def build_divided(
         model = build()
     for number, layer in enumerate(all_layers(model)):
         if number in placement.layers:
-            layer.call = _on(devices[placement.layers[number]], layer.call)
-    model.call = _after_inputs(devices, model.call)
+            device = devices[placement.layers[number]]
+            layer.call = _within(partial(tf.device, device), layer.call)
+    model.call = _within(partial(after_inputs, devices), model.call)
     return model
 
 
@@ -235,19 +236,14 @@ def _created_on(variables: Sequence[tuple[str, int]], devices: Sequence[str]) ->
             )
 
 
-def _on(device: str, call: Callable[..., Any]) -> Callable[..., Any]:
+def _within(
+    context: Callable[[], AbstractContextManager[Any]], call: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that is called within a new context each time."""
+
     @wraps(call)
     def placed(*args: Any, **arguments: Any) -> Any:
-        with tf.device(device):
-            return call(*args, **arguments)
-
-    return placed
-
-
-def _after_inputs(devices: Sequence[str], call: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(call)
-    def placed(*args: Any, **arguments: Any) -> Any:
-        with after_inputs(devices):
+        with context():
             return call(*args, **arguments)
 
     return placed
