@@ -207,18 +207,14 @@ def test_the_newest_stay(folder):
     assert steps(folder) == [4, 3]
 
 
-def test_the_best_stays_beside_the_newest(folder):
-    for step, top1 in [(1, 0.5), (2, 0.9), (3, 0.7), (4, 0.8), (5, None)]:
+@pytest.mark.parametrize(
+    ("scores", "kept"), [((0.5, 0.9, 0.7, 0.8, None), [5, 4, 2]), ((0.5, 0.6, 0.9), [3, 2])]
+)
+def test_the_best_stays_beside_the_newest_and_counts_once_if_it_is_among_them(folder, scores, kept):
+    for step, top1 in enumerate(scores, 1):
         save(folder, step, top1)
     folder.retain(2, keep_best=True)
-    assert steps(folder) == [5, 4, 2]
-
-
-def test_the_best_counts_once_if_it_is_among_the_newest(folder):
-    for step, top1 in [(1, 0.5), (2, 0.6), (3, 0.9)]:
-        save(folder, step, top1)
-    folder.retain(2, keep_best=True)
-    assert steps(folder) == [3, 2]
+    assert steps(folder) == kept
 
 
 def test_of_equally_good_ones_the_newer_is_the_best(folder):

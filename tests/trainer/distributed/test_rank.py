@@ -29,23 +29,17 @@ def test_without_a_launcher_there_is_no_rank():
     assert launched_as({"PATH": "/bin", "RANK": "3", "WORLD_SIZE": "4"}) is None
 
 
-def test_horovods_launcher_is_recognised():
-    env = {
-        "HOROVOD_RANK": "5",
-        "HOROVOD_SIZE": "8",
-        "HOROVOD_LOCAL_RANK": "1",
-        "HOROVOD_LOCAL_SIZE": "4",
-    }
-    assert launched_as(env) == Rank(5, 8, 1, 4, "Horovod")
-
-
-def test_open_mpi_is_recognised():
-    assert launched_as(open_mpi(5, 8, 1, 4)) == Rank(5, 8, 1, 4, "Open MPI")
-
-
-def test_a_launcher_with_pmi_is_recognised():
-    env = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
-    assert launched_as(env) == Rank(5, 8, 1, 4, "MPI")
+@pytest.mark.parametrize(
+    ("launcher", "names"),
+    [
+        ("Horovod", [f"HOROVOD_{n}" for n in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]),
+        ("Open MPI", list(open_mpi(5, 8, 1, 4))),
+        ("MPI", ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"]),
+    ],
+)
+def test_a_launcher_is_recognised(launcher, names):
+    env = dict(zip(names, "5814", strict=True))
+    assert launched_as(env) == Rank(5, 8, 1, 4, launcher)
 
 
 def test_a_launcher_that_says_nothing_of_its_nodes_has_one_rank_on_each():

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from trainer import cli
@@ -62,10 +63,8 @@ json.dump(answers, open(sys.argv[2], "w"))
 
 
 def encode(pixels, kind="PNG", mode=None, **options):
-    buffer = io.BytesIO()
     image = Image.fromarray(pixels)
-    (image.convert(mode) if mode else image).save(buffer, format=kind, **options)
-    return buffer.getvalue()
+    return saved(image.convert(mode) if mode else image, kind, **options)
 
 
 def ask(folder, model, batches):

@@ -1,6 +1,5 @@
 """`ml-trainer predict`: its output, and its errors about images that it cannot read."""
 
-import io
 import json
 import os
 import shutil
@@ -9,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.made_run import make_exported_run
 from trainer import cli
 from trainer.export.predict import BATCH, as_text
@@ -39,9 +38,7 @@ def draw(path, seed, kind="PNG"):
     """Write an image of noise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (9, 12, 3)).astype(np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format=kind)
-    path.write_bytes(buffer.getvalue())
+    path.write_bytes(saved(pixels, kind))
     return path
 
 

@@ -4,27 +4,28 @@ late rank. Each function runs in every rank of a real world.
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from tests.trainer.support.scenarios import BATCH, batches_of, make_loop, start
+from tests.trainer.support.scenarios import (
+    BATCH,
+    SYNTHETIC,
+    batches_of,
+    begin,
+    make_loop,
+    start,
+)
 from tests.trainer.support.small_model import small_model
-from trainer.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig
-from trainer.data.data_set import load_data_set
-from trainer.data.rank_data import RankData
+from trainer.config import ComputeConfig, ModelConfig
+from trainer.distributed.communicator import Communicator
 
 
 def break_a_gradient(steps: int) -> dict[str, Any]:
     """Take steps in one call with a network whose last layer's gradient is not a number, though
     every other gradient and the first loss are fine."""
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(image_size=8, classes=10),
-    )
-    world = start(config)
 
     @tf.custom_gradient
     def poisoned(weight: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -37,12 +38,13 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
         def call(self, inputs: tf.Tensor) -> tf.Tensor:
             return inputs + poisoned(self.bias)
 
-    image = keras.Input((8, 8, 3))
-    logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
-    model = keras.Model(image, Poisoned()(logits))
-    rank_data = RankData(config, load_data_set(config), world, 1)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
+    def build(_: Communicator, classes: int) -> keras.Model:
+        image = keras.Input((8, 8, 3))
+        logits = keras.layers.Dense(classes)(keras.layers.Flatten()(image))
+        return keras.Model(image, Poisoned()(logits))
+
+    network = ModelConfig(image_size=8, classes=10)
+    _, loop, _ = begin(replace(SYNTHETIC, model=network), build)
     report = loop.run([0.01] * steps, lambda _: None)
     return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
 
@@ -51,18 +53,7 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
     """Ask for many steps in one call; one rank requests a stop or a pause when it sees a step done;
     then take three more steps.
     """
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-        compute=ComputeConfig(steps_per_loop=steps),
-    )
-    world = start(config)
-    data_set = load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    model = small_model(config.model, data_set.classes)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
+    world, loop, _ = begin(replace(SYNTHETIC, compute=ComputeConfig(steps_per_loop=steps)))
     seen = []
 
     def tick(step: int) -> None:
@@ -87,17 +78,7 @@ def stop_while_tracing() -> dict[str, Any]:
     """Have the signal handler's call come while a function is being traced, and in a plain graph,
     as an export builds one.
     """
-    config = TrainConfig(
-        batch_size=4,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-    )
-    world = start(config)
-    data_set = load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    model = small_model(config.model, data_set.classes)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
+    _, loop, _ = begin(SYNTHETIC)
 
     def traced() -> tf.Tensor:
         loop.request_stop()
@@ -115,12 +96,7 @@ def stop_while_tracing() -> dict[str, Any]:
 def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
     """Have one rank's fourth and last batch come late; return the state at each tick of the
     loop."""
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-    )
-    world = start(config)
+    world = start(SYNTHETIC)
 
     def batches() -> Iterator[dict[str, Any]]:
         for number, batch in enumerate(batches_of(world, [[1.0] * world.size] * 4)):
@@ -130,8 +106,8 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
 
     dataset = tf.data.Dataset.from_generator(batches, output_signature=BATCH)
     iterator = iter(dataset)
-    model = small_model(config.model, 10)
-    loop, _ = make_loop(config, model, world, lambda: next(iterator))
+    model = small_model(SYNTHETIC.model, 10)
+    loop, _ = make_loop(SYNTHETIC, model, world, lambda: next(iterator))
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
     return seen

@@ -46,6 +46,12 @@ from trainer.updates.strategy import Strategy, make_strategy
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""
+SYNTHETIC = TrainConfig(
+    batch_size=8,
+    data=DataConfig(source="synthetic"),
+    model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+)
+"""Random images of 8 x 8 pixels."""
 
 
 def tiny_config(folder: str, **changes: Any) -> TrainConfig:
@@ -192,6 +198,26 @@ def make_loop(
     return Loop(task, strategy, world, normalization, config, next_batch), strategy
 
 
+def begin(
+    config: TrainConfig, build: Callable[[Communicator, int], keras.Model | Strategy] | None = None
+) -> tuple[Communicator, Loop, Strategy]:
+    """Join the world, and open data and loop of a network or a strategy, by default of the small
+    model.
+
+    Args:
+        config: Its data and options.
+        build: Makes it for this rank's world and a number of classes.
+    """
+    world, data_set = start(config), load_data_set(config)
+    model = (build or (lambda _, classes: small_model(config.model, classes)))(
+        world, data_set.classes
+    )
+    rank_data = RankData(config, data_set, world, 1)
+    loop, strategy = make_loop(config, model, world, rank_data.next_batch, data_set.normalization)
+    rank_data.open(0)
+    return world, loop, strategy
+
+
 def local_gradients(
     model: keras.Model,
     normalization: Normalization,
@@ -234,24 +260,16 @@ def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, An
 
 def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
     """Train a small model some steps on the digits and return the whole state."""
-    return _take_steps(config, steps, lambda: small_model(config.model, 10))
+    return _take_steps(steps, *begin(config))
 
 
 def take_steps_without_batch_norm(config: TrainConfig, steps: int) -> dict[str, Any]:
     """As `take_steps`, with `plain_model`."""
-    return _take_steps(config, steps, plain_model)
+    return _take_steps(steps, *begin(config, lambda *_: plain_model()))
 
 
-def _take_steps(
-    config: TrainConfig, steps: int, build: Callable[[], keras.Model]
-) -> dict[str, Any]:
-    world = start(config)
-    model = build()
-    data_set = load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    normalization = data_set.normalization
-    loop, rule = make_loop(config, model, world, rank_data.next_batch, normalization)
-    rank_data.open(0)
+def _take_steps(steps: int, world: Communicator, loop: Loop, rule: Strategy) -> dict[str, Any]:
+    model = rule.model
     world.broadcast_variables(model.variables)
     report = loop.run([0.05] * steps, lambda _: None)
     return {
@@ -299,11 +317,9 @@ def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
     state that is the same on all ranks, by name.
     """
     use_small_model()
-    world, data_set = start(config), load_data_set(config)
-    strategy = make_strategy(config, data_set.classes, world, steps)
-    rank_data = RankData(config, data_set, world, 1)
-    loop, _ = make_loop(config, strategy, world, rank_data.next_batch, data_set.normalization)
-    rank_data.open(0)
+    world, loop, strategy = begin(
+        config, lambda world, classes: make_strategy(config, classes, world, steps)
+    )
     variables = {**variables_by_name(strategy.model), **strategy.state, **loop.state}
     parts = strategy.parts(variables)
     names = variables.keys() - {name for part in parts for name in part.shapes}
@@ -321,11 +337,7 @@ def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
 def files_of_a_step(config: TrainConfig) -> set[str]:
     """The files of the trainer whose functions build the graph of a step."""
     use_small_model()
-    world, data_set = start(config), load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    strategy = make_strategy(config, data_set.classes, world, 1)
-    loop, _ = make_loop(config, strategy, world, rank_data.next_batch, data_set.normalization)
-    rank_data.open(0)
+    world, loop, _ = begin(config, lambda world, classes: make_strategy(config, classes, world, 1))
     files = set()
     sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
     try:
@@ -387,17 +399,16 @@ def weighted_steps(
     compression: str = "none",
     kind: str = "momentum",
     leaves: Mapping[str, Any] = {},
+    every: int = 1,
 ) -> list[dict[str, Any]]:
-    """One call of the loop a step, with chosen weights of the images; the state after each.
+    """Calls of the loop of `every` steps, with chosen weights of the images; the state after each.
 
-    Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
+    Before call `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
     doubles after `growth_steps` finite steps. `leaves` are options of leaves, by their keys.
     """
     vars(loss_scale)["GROWTH_STEPS"] = growth_steps
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+    config = replace(
+        SYNTHETIC,
         optimizer=OptimizerConfig(kind=kind),  # type: ignore[arg-type]
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
         exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
@@ -406,17 +417,19 @@ def weighted_steps(
     world = start(config)
     iterator = weighted_batches(world, weights)
     model = small_model(config.model, 10, precision)
-    loop, rule = make_loop(config, model, world, lambda: next(iterator))
+    strategy = given(model, config, world, total_steps=len(weights))
+    loop, rule = make_loop(config, strategy, world, lambda: next(iterator))
     states = []
-    for number in range(len(weights)):
+    for number in range(len(weights) // every):
         if poison == (number, world.rank):
             kernel = model.get_layer("logits").kernel
             kernel.assign(tf.fill(kernel.shape, float("nan")))
-        report = loop.run([0.05], lambda _: None)
+        report = loop.run([0.05] * every, lambda _: None)
         states.append(
             {
                 "state": values([*model.variables, *rule.state.values()]),
                 "loss_scale": float(loop.state["loss_scale"].numpy()),
+                "finite_steps": int(loop.state["finite_steps"].numpy()),
                 "skipped": report.skipped_steps,
                 "bad_step": report.bad_step,
                 "bad_ranks": loop.bad_ranks(),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tests.trainer.support.data_sets.planted import chunk, saved, segment
+from tests.trainer.support.data_sets.image_files import chunk, saved, segment
 from trainer.data.intake.jpeg import segments as jpeg
 from trainer.data.intake.metadata import BrokenSegmentsError, strip
 

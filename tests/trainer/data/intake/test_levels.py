@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.trainer.support.data_sets.image_folders import prepare, records
-from tests.trainer.support.data_sets.planted import chunk
+from tests.trainer.support.data_sets.image_files import PNG, chunk, png_header, saved
+from tests.trainer.support.data_sets.image_folders import by_name, prepare, records
 from tests.trainer.support.scenarios import tiny_config
 from trainer.data.intake.levels import Values, given_levels
 from trainer.data.manifest import load_manifest
@@ -33,15 +33,8 @@ def png(values):
     """A PNG of 16 bits: grey, grey with opacity, RGB or RGBA by the shape."""
     colour = {2: 4, 3: 2, 4: 6}[values.shape[-1]] if values.ndim == 3 else 0
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
-    header = struct.pack(">2I5B", values.shape[1], values.shape[0], 16, colour, 0, 0, 0)
-    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def saved(image, kind):
-    buffer = io.BytesIO()
-    image.save(buffer, kind)
-    return buffer.getvalue()
+    header = png_header(values.shape[1], values.shape[0], 16, colour)
+    return PNG + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def ramp(most):
@@ -64,8 +57,7 @@ def test_12_bits_keep_256_levels_and_share_them(tmp_path, capsys):
     manifest = prepare(folder(tmp_path, [ramp(4095), ramp(200)]), tmp_path / "out")
     assert manifest.origin.intake.levels == (0, 4095)
     assert manifest.origin.intake.narrow == 2
-    found = {r.filename: pixels(r.encoded) for s in ("train", "validation")
-             for r in records(tmp_path / "out", s)}  # fmt: skip
+    found = {name: pixels(r.encoded) for name, r in by_name(tmp_path / "out").items()}
     assert len(np.unique(found["a/0.png"])) == 256
     assert (found["a/0.png"] == (ramp(4095) * (255 / 4095) + 0.5).astype(np.uint8)).all()
     assert found["b/1.png"].max() == 12
@@ -99,8 +91,7 @@ def test_percentiles_are_those_of_any_integers(offset):
 def test_each_image_may_have_a_range_of_its_own(tmp_path, capsys):
     source = folder(tmp_path, [ramp(4095), ramp(65_535), ramp(900)])
     manifest = prepare(source, tmp_path / "out", levels="bits")
-    found = {r.filename: pixels(r.encoded) for s in ("train", "validation")
-             for r in records(tmp_path / "out", s)}  # fmt: skip
+    found = {name: pixels(r.encoded) for name, r in by_name(tmp_path / "out").items()}
     assert [found[f"a/{n}.png"].max() for n in range(3)] == [255, 255, 224]
     assert manifest.origin.intake.narrow == 0
     printed = capsys.readouterr()
@@ -326,11 +317,10 @@ def test_colours_of_16_bits_are_read_whole(bands):
 
 
 def test_32_bits_need_levels():
-    buffer = io.BytesIO()
-    Image.fromarray(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)).save(buffer, "TIFF")
+    data = saved(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8), "TIFF")
     with pytest.raises(RejectedError, match="whose range is unknown"):
-        treat(buffer.getvalue())
-    assert len(np.unique(pixels(treat(buffer.getvalue(), levels=Levels(-1, 1)).data))) == 64
+        treat(data)
+    assert len(np.unique(pixels(treat(data, levels=Levels(-1, 1)).data))) == 64
 
 
 def fractions(least=0.0, most=0.3, strange=()):
@@ -359,8 +349,7 @@ def test_fractions_become_all_levels_in_each_way_out(tmp_path, choice, levels):
     prepare(tmp_path / "in", tmp_path / "out", levels=choice)
     intake = load_manifest(tmp_path / "out").origin.intake
     assert intake.levels == pytest.approx(levels, abs=2e-3 if choice == "percentiles" else 0)
-    stored = {r.filename: r.encoded for s in ("train", "validation")
-              for r in records(tmp_path / "out", s)}  # fmt: skip
+    stored = {name: r.encoded for name, r in by_name(tmp_path / "out").items()}
     assert len(np.unique(pixels(stored["a/0.tif"]))) == 256
     assert pixels(stored["b/1.tif"]).ravel()[200:203].tolist() == [0, 255, 0]
     # The facts of a model as they are written and read.

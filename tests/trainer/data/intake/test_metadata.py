@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from tests.trainer.support.data_sets.planted import chunk, pixels, planted, profile, saved, segment
+from tests.trainer.support.data_sets.image_files import chunk, saved, segment
+from tests.trainer.support.data_sets.planted import pixels, planted, profile
 from trainer.data.intake.colour_profile import colours_only
 from trainer.data.intake.jpeg import segments as jpeg
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip

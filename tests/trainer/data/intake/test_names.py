@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from common.errors import ConfigError
-from tests.trainer.support.data_sets.image_folders import prepare, records, write_images
+from tests.trainer.support.data_sets.image_folders import (
+    by_name,
+    every_record,
+    prepare,
+    write_images,
+)
 from tests.trainer.support.data_sets.planted import planted
 from trainer.cli import main
 from trainer.data.intake.names import KEY_VARIABLE, Naming, make_naming
@@ -62,7 +67,7 @@ def test_no_output_has_an_identifier(patients, tmp_path, monkeypatch, capsys, mo
         path.relative_to(tmp_path / "in").as_posix() for path in (tmp_path / "in").rglob("*.*")
     }
     assert {row["file"] for row in rows} == files
-    stored = {(s, r.filename) for s in ("train", "validation") for r in records(output, s)}
+    stored = {(split, record.filename) for split, record in every_record(output)}
     assert stored <= {(row["split"], row["name"]) for row in rows}
     assert len({(row["split"], row["name"]) for row in rows}) == len(rows)
 
@@ -79,9 +84,7 @@ def test_a_hashed_name_depends_on_its_key_alone(tmp_path):
     naming = Naming("hashed", KEY.encode())
     known = {naming.hashed(p.relative_to(tmp_path / "in").as_posix().encode())
              for p in (tmp_path / "in").rglob("*.*")}  # fmt: skip
-    assert {
-        r.filename for s in ("train", "validation") for r in records(tmp_path / "a", s)
-    } == known
+    assert by_name(tmp_path / "a").keys() == known
     assert KEY not in repr(naming)
 
 

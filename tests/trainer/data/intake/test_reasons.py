@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from common.text import without_details
+from tests.trainer.support.data_sets import image_files
+from tests.trainer.support.data_sets.image_files import noise
 from trainer.cli import main
 from trainer.data.intake.names import KEY_VARIABLE
 from trainer.data.pixels.treatment import RejectedError, damage
@@ -22,9 +24,7 @@ def found_in(data: bytes) -> list[str]:
 
 
 def save(path, seed=0, **options):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(seed).integers(0, 256, [30, 40, 3]).astype(np.uint8)
-    Image.fromarray(noise).save(path, **options)
+    image_files.save(path, noise(seed, (40, 30)), **options)
 
 
 def coco(root):
@@ -68,9 +68,7 @@ def masks(root):
         save(root / f"images/PatientMeier{number}.jpg", number)
         values = np.full([30, 40], number % 2, np.uint8)
         values[0, 0] = 77 if number == 3 else 0
-        path = root / f"masks/PatientMeier{number}.png"
-        path.parent.mkdir(exist_ok=True)
-        Image.fromarray(values).save(path)
+        path = image_files.save(root / f"masks/PatientMeier{number}.png", values)
     path.unlink()
     (root / "masks/PatientMeier4.png").write_bytes(b"Zeugnis")
     return [

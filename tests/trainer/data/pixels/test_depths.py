@@ -16,6 +16,7 @@ from PIL import Image
 from tests import ROOT
 from tests.trainer.data.intake.test_levels import png, tiff
 from tests.trainer.data.pixels.test_one_way import script as script  # noqa: PLC0414 - a fixture
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.parquet_files import table, write_file
 from tests.trainer.support.data_sets.records import write_records
@@ -54,12 +55,6 @@ NUMBER = 8
 def noise(seed, most, bands=()):
     values = np.random.default_rng(seed).integers(0, most + 1, (20, 26, *bands))
     return values.astype(np.uint16 if most > 255 else np.uint8)
-
-
-def saved(array, kind):
-    buffer = io.BytesIO()
-    Image.fromarray(array).save(buffer, kind)
-    return buffer.getvalue()
 
 
 def photograph(seed):

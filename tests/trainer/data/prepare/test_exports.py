@@ -1,7 +1,6 @@
 """What common tools export is read as it is: files and folders after their documented formats."""
 
 import io
-import json
 import shutil
 import zipfile
 
@@ -9,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.trainer.support.data_sets import image_files
+from tests.trainer.support.data_sets.image_files import noise, write
+from tests.trainer.support.data_sets.image_folders import by_name, every_record
 from trainer.cli import main
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
 from trainer.extras.detection.boxes import unpack
 from trainer.extras.detection.leaf import BOXES
@@ -24,15 +24,7 @@ BOX = (4.0, 6.0, 20.0, 12.0)
 
 
 def save(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(len(path.name)).integers(0, 256, [30, 40, 3], np.uint8)
-    Image.fromarray(noise).save(path)
-    return path
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return image_files.save(path, noise(len(path.name), SIZE))
 
 
 def line(number):
@@ -229,18 +221,15 @@ def test_boxes(tmp_path, export):
     assert not (output / "rejected.csv").exists()
     left, top, width, height = BOX
     corners = [left, top, left + width, top + height]
-    found = 0
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            for record in map(from_example, read_shard(output / shard.file)):
-                # Roboflow appends a number of its own to the name.
-                stem = record.filename.rpartition("/")[2].partition(".")[0]
-                number = int(stem.removesuffix("_jpg")[-1])
-                size, rows = unpack(record.more[BOXES])
-                assert (rows[:, :4] * [*size, *size]).round(3).tolist() == [corners]
-                assert rows[0, 4] == number % 2 == record.label
-                found += 1
-    assert found == count
+    found = [record for _, record in every_record(output)]
+    for record in found:
+        # Roboflow appends a number of its own to the name.
+        stem = record.filename.rpartition("/")[2].partition(".")[0]
+        number = int(stem.removesuffix("_jpg")[-1])
+        size, rows = unpack(record.more[BOXES])
+        assert (rows[:, :4] * [*size, *size]).round(3).tolist() == [corners]
+        assert rows[0, 4] == number % 2 == record.label
+    assert len(found) == count
 
 
 def painted(root, folder, suffix=".png"):
@@ -304,16 +293,12 @@ def test_masks(tmp_path, export):
                str(root / masks), "--classes", "background", "cat", "dog"]  # fmt: skip
     assert main([*command, "--output", str(output), "--processes", "1"]) == 0
     assert not (output / "rejected.csv").exists()
-    count = 0
-    for split in load_manifest(output).splits.values():
-        for shard in split.shards:
-            for record in map(from_example, read_shard(output / shard.file)):
-                number = int(record.filename[1])
-                mask = np.asarray(Image.open(io.BytesIO(record.more[MASK])))
-                assert (mask[6:18, 4:24] == 1 + number % 2).all()
-                assert np.count_nonzero(mask) == 240
-                count += 1
-    assert count == COUNT
+    found = by_name(output)
+    for name, record in found.items():
+        mask = np.asarray(Image.open(io.BytesIO(record.more[MASK])))
+        assert (mask[6:18, 4:24] == 1 + int(name[1]) % 2).all()
+        assert np.count_nonzero(mask) == 240
+    assert len(found) == COUNT
 
 
 def test_colours_of_masks_that_the_labelmap_does_not_have_are_named(tmp_path, capsys):

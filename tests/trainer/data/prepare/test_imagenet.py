@@ -15,6 +15,7 @@ from PIL import Image
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
+from tests.trainer.support.data_sets.image_folders import every_record
 from tests.trainer.support.data_sets.imagenet_files import (
     BIRD,
     COLOURS,
@@ -40,8 +41,6 @@ from tests.trainer.support.data_sets.imagenet_files import (
     train_archives,
     write_files,
 )
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import input_files
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
@@ -290,11 +289,9 @@ def test_archives_become_records_that_say_what_their_images_are(layout, tmp_path
     assert manifest.splits["train"].class_counts == (3, 3, 3)
     assert f"{MACHINE}_8.JPEG" in (output / "rejected.csv").read_text()
     found = set()
-    for split, described in manifest.splits.items():
-        for shard in described.shards:
-            for record in map(from_example, read_shard(output / shard.file)):
-                assert record.encoded == CONTENTS[record.filename]
-                assert record.synset == SYNSETS[record.label]
-                assert record.text == manifest.classes[record.label]
-                found.add((split, record.filename, record.label))
+    for split, record in every_record(output):
+        assert record.encoded == CONTENTS[record.filename]
+        assert record.synset == SYNSETS[record.label]
+        assert record.text == manifest.classes[record.label]
+        found.add((split, record.filename, record.label))
     assert found == EXPECTED

@@ -4,7 +4,6 @@ Each row of the table is a form of data, its task, a case, and what comes of it:
 is, taken over with a note, or refused by a reason.
 """
 
-import csv
 import io
 import json
 import unicodedata
@@ -15,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.trainer.support.data_sets import image_files, image_folders
+from tests.trainer.support.data_sets.image_files import saved, write
+from tests.trainer.support.data_sets.image_folders import every_record
 from trainer.cli import main
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
 from trainer.extras.detection.boxes import unpack
 from trainer.extras.detection.leaf import BOXES
@@ -37,11 +37,10 @@ def picture(width=40, height=30):
 
 
 def save(path, orientation=UPRIGHT, size=(40, 30)):
-    path.parent.mkdir(parents=True, exist_ok=True)
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"exif": exif} if orientation != UPRIGHT else {}
-    Image.fromarray(picture(*size)[0]).save(path, quality=95, **options)
+    image_files.save(path, picture(*size)[0], quality=95, **options)
 
 
 def names(spelling="NFC"):
@@ -94,9 +93,7 @@ def yolo(root, orientation, size, spelling, *, labels="in"):
         left, top, right, bottom = picture()[1]
         middle = (left + right) / 2 / width, (top + bottom) / 2 / height
         line = f"0 {middle[0]} {middle[1]} {(right - left) / width} {(bottom - top) / height}\n"
-        path = (root / labels / name).with_suffix(".txt")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(line)
+        write((root / labels / name).with_suffix(".txt"), line)
     return ["detection", "--input", str(root / "in")]
 
 
@@ -107,10 +104,9 @@ def masks(root, orientation, size, spelling, *, white=1, mode="L"):
         left, top, right, bottom = picture()[1]
         mask = np.zeros([height, width], np.uint8)
         mask[top:bottom, left:right] = white
-        path = (root / "masks" / name).with_suffix(".png")
-        path.parent.mkdir(exist_ok=True)
         image = Image.fromarray(mask)
-        (image.point(lambda v: v and 255).convert("1") if mode == "1" else image).save(path)
+        image = image.point(lambda v: v and 255).convert("1") if mode == "1" else image
+        image_files.save((root / "masks" / name).with_suffix(".png"), image)
     return [
         "segmentation", "--images", str(root / "images"), "--masks", str(root / "masks"),
         "--classes", "ground", "white",
@@ -138,9 +134,7 @@ def parquet_lists(root, orientation, size, spelling):
 
 
 def parquet_masks(root, orientation, size, spelling):
-    encoded = io.BytesIO()
-    Image.new("L", (40, 30), 1).save(encoded, "PNG")
-    masks_ = [{"bytes": encoded.getvalue()}] * COUNT
+    masks_ = [{"bytes": saved(Image.new("L", (40, 30), 1), "PNG")}] * COUNT
     return rows_of(root, orientation, size, spelling, mask=masks_)
 
 
@@ -189,18 +183,11 @@ def prepare(root, command, *more):
 
 
 def reasons(root):
-    path = root / "out/rejected.csv"
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [row["reason"] for row in csv.DictReader(file)]
+    return [*image_folders.reasons(root / "out").values()]
 
 
 def records(root):
-    manifest = load_manifest(root / "out")
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            yield from map(from_example, read_shard(root / "out" / shard.file))
+    return [record for _, record in every_record(root / "out")]
 
 
 @pytest.mark.parametrize("turned", TURNED)
@@ -255,7 +242,7 @@ def test_a_name_in_another_unicode_form_is_found(tmp_path, form):
     """macOS stores é as two characters, tables and JSON have it as one."""
     assert prepare(tmp_path, form(tmp_path, 1, (40, 30), "NFD")) == 0
     assert reasons(tmp_path) == []
-    assert sum(1 for _ in records(tmp_path)) == COUNT
+    assert len(records(tmp_path)) == COUNT
 
 
 @pytest.mark.parametrize("form", [table, coco], ids=lambda form: form.__name__)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.trainer.support.data_sets.image_folders import picture, records
+from tests.trainer.support.data_sets.image_folders import by_name, picture
 from trainer.cli import main
 from trainer.data.manifest import load_manifest
 
@@ -135,7 +135,7 @@ def test_a_table_of_classes_is_read_as_it_is(tmp_path, export):
     assert prepare(tmp_path, "table", *more) == 0
     output = tmp_path / "out"
     assert load_manifest(output).classes == KINDS
-    found = {r.filename: r.text for s in ("train", "validation") for r in records(output, s)}
+    found = {name: record.text for name, record in by_name(output).items()}
     assert found == {f"p{n}.jpg": kind(n) for n in range(COUNT)}
 
 

@@ -27,6 +27,11 @@ def local(**options):
     return {"averaging": AveragingOptions(**options)}
 
 
+def averaged(every):
+    """The last arguments of `scenarios.weighted_steps` for averages from the first step on."""
+    return 2000, "none", "momentum", local(every=every, together_until=0.0), every
+
+
 # 1. When.
 
 
@@ -104,7 +109,7 @@ def test_overflow_leaves_out_a_step_of_one_rank_and_the_average_halves_the_scale
     # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
     weights = [fine, fine, fine, [1.0, 1e4], fine, fine]
     left, right = run_world(
-        averaging_scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2
+        scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), *averaged(2)
     )
     for states in (left, right):
         assert [state["skipped"] for state in states] == [0, 1, 0]
@@ -118,7 +123,7 @@ def test_overflow_leaves_out_a_step_of_one_rank_and_the_average_halves_the_scale
 @pytest.mark.long
 def test_a_rank_that_is_not_finite_stops_all_with_the_next_average_and_is_named():
     weights = [[1.0, 1.0]] * 9
-    ranks = run_world(averaging_scenarios.weighted_steps, 2, "float32", weights, (1, 1), 3)
+    ranks = run_world(scenarios.weighted_steps, 2, "float32", weights, (1, 1), *averaged(3))
     for states in ranks:
         assert [state["bad_step"] for state in states] == [None, 5]
         assert states[-1]["bad_ranks"] == [1]

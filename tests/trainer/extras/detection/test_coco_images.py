@@ -1,15 +1,11 @@
 """Which image of a folder COCO's JSON means by a path."""
 
-import csv
 import json
 
 import pytest
 
-from tests.trainer.support.data_sets.image_folders import picture
+from tests.trainer.support.data_sets.image_folders import by_name, picture, reasons
 from trainer.cli import main
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
-from trainer.data.manifest import load_manifest
 from trainer.extras.detection.data.folder import Folder
 
 
@@ -93,13 +89,9 @@ def test_a_missing_image_is_told_from_one_of_several(tmp_path):
     (tmp_path / "in/a.json").write_text(json.dumps(coco(*named)))
     output = ["--output", str(tmp_path / "out"), "--processes", "1", "--max-rejected", "2"]
     assert main(["prepare", "detection", "--input", str(tmp_path / "in"), *output]) == 0
-    with (tmp_path / "out/rejected.csv").open(newline="") as file:
-        reasons = {row["name"]: row["reason"] for row in csv.DictReader(file)}
-    assert reasons == {
+    assert reasons(tmp_path / "out") == {
         "cam1/0.png": "is named in a.json, but there is no such image in the folder",
         "2.png": "is named in a.json, but several files have this name (such as x/2.png and"
         " y/2.png); write the folder in front of it",
     }
-    shards = [s for split in load_manifest(tmp_path / "out").splits.values() for s in split.shards]
-    records = [from_example(r) for s in shards for r in read_shard(tmp_path / "out" / s.file)]
-    assert sorted(record.filename for record in records) == ["cam2/0.png", "cam2/1.png", "y/3.png"]
+    assert sorted(by_name(tmp_path / "out")) == ["cam2/0.png", "cam2/1.png", "y/3.png"]

@@ -1,8 +1,6 @@
 """COCO's JSON and YOLO's text files become shards of images with checked boxes."""
 
-import csv
 import errno
-import json
 import shlex
 import shutil
 from pathlib import Path
@@ -10,11 +8,11 @@ from unicodedata import normalize
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from common.errors import ConfigError
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
+from tests.trainer.support.data_sets import image_files
+from tests.trainer.support.data_sets.image_files import noise, write
+from tests.trainer.support.data_sets.image_folders import every_record, reasons
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
@@ -30,9 +28,7 @@ NAMES = ("cat", "dog")
 
 
 def save(path, seed=0, **options):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(seed).integers(0, 256, [HEIGHT, WIDTH, 3]).astype(np.uint8)
-    Image.fromarray(noise).save(path, **options)
+    image_files.save(path, noise(seed, (WIDTH, HEIGHT)), **options)
 
 
 def prepare(folder, **options):
@@ -43,21 +39,23 @@ def prepare(folder, **options):
     )
 
 
-def records(folder, manifest):
+def records(folder):
     """By name of the image, its split, its label, and rows of boxes in pixels with the class."""
     found = {}
-    for name, split in manifest.splits.items():
-        for shard in split.shards:
-            for record in map(from_example, read_shard(folder / "out" / shard.file)):
-                size, rows = unpack(record.more[BOXES])
-                rows = rows * [*size, *size, 1, 1, 1]
-                found[record.filename] = (name, record.label, np.round(rows, 3).tolist())
+    for split, record in every_record(folder / "out"):
+        size, rows = unpack(record.more[BOXES])
+        rows = rows * [*size, *size, 1, 1, 1]
+        found[record.filename] = (split, record.label, np.round(rows, 3).tolist())
     return found
 
 
+def prepared(folder, **options):
+    prepare(folder, **options)
+    return records(folder)
+
+
 def rejected(folder):
-    with (folder / "out/rejected.csv").open(newline="") as file:
-        return {row["name"]: row["reason"] for row in csv.DictReader(file)}
+    return reasons(folder / "out")
 
 
 def coco(images, boxes):
@@ -97,18 +95,13 @@ def coco_folder(tmp_path):
     return tmp_path
 
 
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-
-
 def test_coco_is_read_as_it_is_laid_out(coco_folder, capsys):
     manifest = prepare(coco_folder)
     assert manifest.classes == NAMES
     assert {name: split.examples for name, split in manifest.splits.items()} == {
         "train": 6, "validation": 2,
     }  # fmt: skip
-    found = records(coco_folder, manifest)
+    found = records(coco_folder)
     assert found["train2017/0.jpg"] == (
         "train", 0, [[10, 20, 40, 45, 0, 0, 333], [0, 0, 80, 60, 1, 1, 500]],
     )  # fmt: skip
@@ -141,14 +134,14 @@ def test_a_box_that_does_not_fit_rejects_its_image_or_is_dropped(tmp_path, box, 
     boxes = [(0, 17, box, extra), (0, 18, [1, 1, 9, 9], {})]
     write(tmp_path / "in/a.json", coco([f"{n}.jpg" for n in range(4)], boxes))
     # An image that is held out is read as well.
-    found = records(tmp_path, prepare(tmp_path, held_out=0.5))
+    found = prepared(tmp_path, held_out=0.5)
     assert "0.jpg" not in found
     assert reason in rejected(tmp_path)["0.jpg"]
     assert "--unfit-boxes drop" in rejected(tmp_path)["0.jpg"]
     with pytest.raises(DataError, match="made from other files or options"):
         prepare(tmp_path, held_out=0.5, unfit_boxes="drop")
     (tmp_path / "out").rename(tmp_path / "first")
-    found = records(tmp_path, prepare(tmp_path, held_out=0.5, unfit_boxes="drop"))
+    found = prepared(tmp_path, held_out=0.5, unfit_boxes="drop")
     assert found["0.jpg"][2] == [[1, 1, 10, 10, 1, 0, 81]]
 
 
@@ -217,10 +210,10 @@ def test_boxes_for_an_image_of_unknown_size_are_not_taken_for_those_of_a_shrunk_
     for image in content["images"]:
         del image["width"], image["height"]
     write(tmp_path / "in/a.json", content)
-    found = records(tmp_path, prepare(tmp_path, held_out=0.5))
+    found = prepared(tmp_path, held_out=0.5)
     assert found["0.jpg"][2] == [[8, 6, 24, 18, 0, 0, 192]]
     (tmp_path / "out").rename(tmp_path / "first")
-    found = records(tmp_path, prepare(tmp_path, held_out=0.5, reencode="30"))
+    found = prepared(tmp_path, held_out=0.5, reencode="30")
     assert sorted(found) == ["1.jpg", "2.jpg", "3.jpg"]
     assert "boxes without the width and height of their image" in rejected(tmp_path)["0.jpg"]
 
@@ -242,7 +235,7 @@ def yolo_folder(tmp_path):
 def test_yolo_is_read_with_boxes_and_outlines(yolo_folder, capsys):
     manifest = prepare(yolo_folder)
     assert manifest.classes == NAMES
-    found = records(yolo_folder, manifest)
+    found = records(yolo_folder)
     assert found["images/train/0.jpg"] == (
         "train", 0, [[30, 15, 50, 45, 1, 0, 600], [0, 0, 40, 30, 0, 0, 1200]],
     )  # fmt: skip
@@ -274,7 +267,7 @@ def test_folders_of_a_data_yaml_are_found_in_either_unicode_form(tmp_path):
         save(folder / "0.jpg", len(split))
         write(folder / "0.txt", "0 0.5 0.5 0.2 0.2")
     write(tmp_path / "in/data.yaml", "train: hiver\nval: \u00e9t\u00e9\nnames: [cat]\n")
-    named = {image: split for image, (split, *_) in records(tmp_path, prepare(tmp_path)).items()}
+    named = {image: split for image, (split, *_) in prepared(tmp_path).items()}
     assert named == {"hiver/0.jpg": "train", normalize("NFD", "\u00e9t\u00e9/0.jpg"): "validation"}
 
 
@@ -286,7 +279,7 @@ def test_the_points_of_a_pose_are_no_outline(yolo_folder, shape):
     with (yolo_folder / "in/data.yaml").open("a") as file:
         file.write(f"kpt_shape: {list(shape)}\n")
     write(yolo_folder / "in/labels/train/2.txt", "1 0.5 0.5 0.25 0.5 0.45 0.45\n")
-    images = records(yolo_folder, prepare(yolo_folder))
+    images = prepared(yolo_folder)
     for name in ("train/0", "train/1"):
         assert images[f"images/{name}.jpg"][2] == [[30, 15, 50, 45, 1, 0, 600]]
     says = "7 numbers in line 1 of labels/train/2.txt; an object has its class, x, y, width and"
@@ -313,7 +306,7 @@ def test_suffixes_of_labels_may_be_in_upper_case(yolo_folder, capsys):
     (labels / "0.txt").rename(labels / "0.TXT")
     (yolo_folder / "in/data.yaml").rename(yolo_folder / "in/data.YAML")
     write(yolo_folder / "in/other/3.TXT", "0 0.5 0.5 0.25 0.5\n")
-    images = records(yolo_folder, prepare(yolo_folder))
+    images = prepared(yolo_folder)
     assert len(images["images/train/0.jpg"][2]) == 2
     assert "1 text file not read, such as other/3.TXT" in capsys.readouterr().out
 
@@ -347,7 +340,7 @@ def test_labels_that_cannot_be_read_now_reject_no_image(yolo_folder, monkeypatch
     with pytest.raises(DataError, match=r"labels/train/1.txt: .* run the same command again"):
         prepare(yolo_folder)
     monkeypatch.undo()
-    assert "images/train/1.jpg" in records(yolo_folder, prepare(yolo_folder))
+    assert "images/train/1.jpg" in prepared(yolo_folder)
 
 
 def test_what_is_not_there_is_told_before_anything_is_written(tmp_path):

@@ -1,6 +1,5 @@
 """Parquet files with boxes, as Hugging Face publishes data sets, are trained on where they are."""
 
-import io
 import json
 import shlex
 
@@ -11,6 +10,7 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
+from tests.trainer.support.data_sets import parquet_files
 from tests.trainer.support.data_sets.parquet_files import IMAGE, describe, write_file
 from trainer.data.formats.record_format import BrokenBlockError
 from trainer.data.manifest import check_trainable
@@ -19,7 +19,6 @@ from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.extras.detection.boxes import unpack
 from trainer.extras.detection.leaf import BOXES, DETECTION
-from trainer.extras.parquet.format import parquet_format
 from trainer.fitting.suggestion import print_suggestion
 from trainer.leaves import TASKS
 from trainer.presets import parse_train
@@ -36,10 +35,7 @@ NEW = {"category": {"feature": {"names": NAMES, "_type": "ClassLabel"}, "_type":
 
 
 def picture(seed, size=(80, 60), **options):
-    noise = np.random.default_rng(seed).integers(0, 256, [size[1], size[0], 3]).astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(noise).save(file, "JPEG", **options)
-    return {"bytes": file.getvalue(), "path": f"{seed}.jpg"}
+    return parquet_files.stored(seed, size, "JPEG", **options)
 
 
 def table(objects, kind=LISTS, named=OLD, images=None):
@@ -69,17 +65,13 @@ def put(folder, train, validation=None, **options):
     return folder
 
 
-def stored(folder, manifest, split="train"):
+def stored(folder, split="train"):
     """Labels and rows of boxes in pixels with the class, of each record in the order of files."""
-    files, found = parquet_format(manifest), []
-    reader = files.reader(1)
-    for shard in manifest.splits[split].shards:
-        for block, count in enumerate(shard.blocks):
-            for values in reader.records(str(folder / shard.file), shard, block, 0, count):
-                record = files.record(values)
-                size, rows = unpack(record.more[BOXES])
-                pixels = rows[:, :5] * [*size, *size, 1]
-                found.append((record.label, np.round(pixels, 3).tolist()))
+    found = []
+    for record in parquet_files.records(folder, split):
+        size, rows = unpack(record.more[BOXES])
+        pixels = rows[:, :5] * [*size, *size, 1]
+        found.append((record.label, np.round(pixels, 3).tolist()))
     return found
 
 
@@ -112,7 +104,7 @@ CORNERS = [lists(([10, 20, 40, 35], 1)), lists(([10, 20, 40, 35], 1), TWO), list
 def test_boxes_are_read_as_they_are_published(tmp_path, train, options):
     manifest = describe(put(tmp_path, train, train, rows=2), **options)
     assert manifest.classes == ("cat", "dog")
-    assert stored(tmp_path, manifest) == EXPECTED
+    assert stored(tmp_path) == EXPECTED
     verify(tmp_path, VerifyOptions(deep=True, processes=1))
     check_trainable(manifest, None, "set", DETECTION)
     with pytest.raises(DataError, match="hold labels, and no other target"):
@@ -134,8 +126,8 @@ def test_a_box_that_does_not_fit_is_named_or_left_out(tmp_path, objects, said):
     with pytest.raises(DataError, match=said):
         describe(tmp_path)
     if "told apart" not in said:
-        manifest = describe(tmp_path, target_form="xywh-drop")
-        assert stored(tmp_path, manifest)[0] == EXPECTED[0]
+        describe(tmp_path, target_form="xywh-drop")
+        assert stored(tmp_path)[0] == EXPECTED[0]
 
 
 TEXTS = pa.struct({"bbox": pa.list_(pa.list_(pa.string())), "category": pa.list_(pa.string())})
@@ -165,7 +157,8 @@ def test_a_value_of_another_kind_is_named(tmp_path, capsys, kind, objects, said,
 
 def test_numbers_may_be_texts_and_floats(tmp_path):
     texts = {"bbox": [BOX], "category": ["1"]}
-    assert stored(tmp_path, describe(put(tmp_path, *[table([texts], TEXTS)] * 2))) == EXPECTED[:1]
+    describe(put(tmp_path, *[table([texts], TEXTS)] * 2))
+    assert stored(tmp_path) == EXPECTED[:1]
 
 
 @pytest.mark.parametrize("structs", [False, True])
@@ -191,11 +184,11 @@ def test_an_image_that_its_exif_turns_is_named(tmp_path):
 
 
 def test_a_changed_box_is_noticed(tmp_path):
-    manifest = describe(put(tmp_path, table(GOOD)))
+    describe(put(tmp_path, table(GOOD)))
     moved = [lists(([11, 20, 30, 15], 1)), *GOOD[1:]]
     pq.write_table(table(moved), tmp_path / "train.parquet", row_group_size=100)
     with pytest.raises(BrokenBlockError, match="do not match their checksum"):
-        stored(tmp_path, manifest)
+        stored(tmp_path)
 
 
 def test_options_that_do_not_fit_are_refused(tmp_path):

@@ -1,12 +1,10 @@
 """Boxes are stored, moved with their pixels, and checked."""
 
-import io
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
 from trainer.data.augmentations import rand_augment
@@ -33,10 +31,8 @@ def record(*boxes):
     pixels = np.full([HEIGHT, WIDTH, 3], 128, np.uint8)
     for box in boxes[:1]:
         pixels[int(box.top) : int(box.bottom), int(box.left) : int(box.right)] = 255, 0, 0
-    data = io.BytesIO()
-    Image.fromarray(pixels).save(data, "PNG")
     stored = {BOXES: pack([fitted(box, WIDTH, HEIGHT, 3) for box in boxes], WIDTH, HEIGHT)}
-    return Record(data.getvalue(), "PNG", HEIGHT, WIDTH, 0, "a", "a.png", more=stored)
+    return Record(saved(pixels, "PNG"), "PNG", HEIGHT, WIDTH, 0, "a", "a.png", more=stored)
 
 
 def source(tmp_path, **options):

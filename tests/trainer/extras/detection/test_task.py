@@ -19,6 +19,7 @@ from common.errors import ConfigError
 from common.program import load
 from tests import ROOT
 from tests.trainer.extras.detection.test_loss import batch
+from tests.trainer.support.data_sets.image_files import saved
 from trainer import cli
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
@@ -193,9 +194,7 @@ def test_no_overlay_is_kept_if_none_is_wanted(tmp_path, predictions):
 
 
 def png(pixels):
-    data = io.BytesIO()
-    Image.fromarray(pixels).save(data, "PNG")
-    return data.getvalue()
+    return saved(Image.fromarray(pixels), "PNG")
 
 
 def finding(classes):

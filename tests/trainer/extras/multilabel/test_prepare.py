@@ -1,18 +1,21 @@
 """Images of a table and of class folders become records with their classes."""
 
-import io
 import shlex
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 from common.errors import ConfigError
-from tests.trainer.support.data_sets.parquet_files import IMAGE, describe, write_file
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
+from tests.trainer.support.data_sets.image_files import noise, save
+from tests.trainer.support.data_sets.image_folders import every_record
+from tests.trainer.support.data_sets.parquet_files import (
+    IMAGE,
+    describe,
+    stored,
+    write_file,
+)
 from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
@@ -26,9 +29,7 @@ from trainer.presets import parse_train
 
 
 def picture(path, seed):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(seed).integers(0, 256, [20, 20, 3]).astype(np.uint8)
-    Image.fromarray(noise).save(path)
+    save(path, noise(seed))
 
 
 def folder(tmp_path, *names):
@@ -58,9 +59,7 @@ def records(tmp_path, manifest):
         (split, record.filename): [
             manifest.classes[number] for number in np.flatnonzero(list(record.more[MULTI_HOT]))
         ]
-        for split, described in manifest.splits.items()
-        for shard in described.shards
-        for record in map(from_example, read_shard(tmp_path / "out" / shard.file))
+        for split, record in every_record(tmp_path / "out")
     }
 
 
@@ -260,16 +259,9 @@ def test_the_suggested_run_is_for_this_task(tmp_path, capsys):
         check_trainable(_parquet_of_labels(tmp_path), None, "set", MULTILABEL)
 
 
-def _bytes(seed):
-    data = io.BytesIO()
-    noise = np.random.default_rng(seed).integers(0, 256, [20, 20, 3]).astype(np.uint8)
-    Image.fromarray(noise).save(data, "PNG")
-    return {"bytes": data.getvalue(), "path": f"{seed}.png"}
-
-
 def _parquet_of_labels(tmp_path):
     schema = pa.schema({"image": IMAGE, "label": pa.int64()})
     for split in ("train", "validation"):
-        rows = pa.table([[_bytes(1), _bytes(2)], [0, 1]], schema=schema)
+        rows = pa.table([[stored(1), stored(2)], [0, 1]], schema=schema)
         write_file(tmp_path / "labels" / f"{split}.parquet", rows)
     return describe(tmp_path / "labels")

@@ -1,24 +1,26 @@
 """Rows of Parquet files, with lists of labels or of names of classes, are read where they are."""
 
-import io
-
 import numpy as np
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state
-from tests.trainer.support.data_sets.parquet_files import IMAGE, describe, write_file
+from tests.trainer.support.data_sets.parquet_files import (
+    IMAGE,
+    describe,
+    records,
+    stored,
+    write_file,
+)
 from tests.trainer.support.forked import fork_trainer
-from trainer.data.manifest import check_trainable, load_manifest
+from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.extras.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.extras.parquet import describe as parquet_describe
 from trainer.extras.parquet.files import UnfitFileError, find_columns, read_layout
-from trainer.extras.parquet.format import parquet_format
 from trainer.fitting.suggestion import task_of
 
 NUMBERS, TEXTS = pa.int64(), pa.string()
@@ -26,19 +28,12 @@ LISTS = [[0, 2], [1], [], [2, 2]]
 NAMED = [["a", "c"], ["b"], [], ["c", " c "]]
 
 
-def picture(seed):
-    data = io.BytesIO()
-    noise = np.random.default_rng(seed).integers(0, 256, [20, 20, 3]).astype(np.uint8)
-    Image.fromarray(noise).save(data, "PNG")
-    return {"bytes": data.getvalue(), "path": f"{seed}.png"}
-
-
 def table(lists, kind=NUMBERS, column="labels", more=None):
     """Images and, in a column, their lists; and other columns of some type and values."""
     fields = {"image_id": pa.int64(), "image": IMAGE, column: pa.list_(kind)}
     schema = pa.schema(fields | {name: kind for name, (kind, _) in (more or {}).items()})
     count = len(lists)
-    columns = [range(count), map(picture, range(count)), lists,
+    columns = [range(count), map(stored, range(count)), lists,
                *(values for _, values in (more or {}).values())]  # fmt: skip
     return pa.table([[*values] for values in columns], schema=schema)
 
@@ -54,18 +49,6 @@ def abc(tmp_path):
     """A file that names three classes."""
     (tmp_path / "names.txt").write_text("a\nb\nc\n")
     return str(tmp_path / "names.txt")
-
-
-def records(folder):
-    """The records of the training split."""
-    manifest = load_manifest(folder)
-    files, shard = parquet_format(manifest), manifest.splits["train"].shards[0]
-    reader = files.reader(1)
-    return [
-        files.record(values)
-        for block, count in enumerate(shard.blocks)
-        for values in reader.records(str(folder / shard.file), shard, block, 0, count)
-    ]
 
 
 @pytest.mark.parametrize(

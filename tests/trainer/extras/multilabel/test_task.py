@@ -13,6 +13,7 @@ from PIL import Image
 
 from common.errors import ConfigError
 from common.program import load
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig, ModelConfig
 from trainer.data.example import Record
@@ -97,9 +98,8 @@ def predictions():
     target[:, 2] = 0
     columns = Multilabel(3).evaluated(tf.constant(logits), tf.constant(target))[1]
     found = Predictions(np.arange(20) + 100, {k: v.numpy() for k, v in columns.items()})
-    data = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(data, "PNG")
-    return found, HeldOut(NAMES, lambda _: data.getvalue(), lambda _: (target, target, target))
+    red = saved(Image.new("RGB", (8, 8), "red"), "PNG")
+    return found, HeldOut(NAMES, lambda _: red, lambda _: (target, target, target))
 
 
 def test_the_files_state_every_image_and_class_and_the_report_shows_them(tmp_path, predictions):
@@ -170,10 +170,9 @@ def source(tmp_path, classes=3):
 
 
 def values(stored):
-    data = io.BytesIO()
-    Image.new("RGB", (16, 16)).save(data, "PNG")
     more = {MULTI_HOT: stored} if stored else {}
-    record = Record(data.getvalue(), "PNG", 16, 16, 0, "a", "a.png", more=more)
+    black = saved(Image.new("RGB", (16, 16)), "PNG")
+    record = Record(black, "PNG", 16, 16, 0, "a", "a.png", more=more)
     return (tf.constant(to_example(record)),)
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
 from trainer.data.augmentations import rand_augment
@@ -26,9 +27,7 @@ PALETTE = np.array([[0, 0, 0], [250, 0, 0], [0, 250, 0], [0, 0, 250]], np.uint8)
 
 
 def png(pixels):
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    return buffer.getvalue()
+    return saved(Image.fromarray(pixels), "PNG")
 
 
 def record(mask, image=None):

@@ -1,6 +1,5 @@
 """Images and masks from two folders become shards that train."""
 
-import csv
 import io
 import re
 import shlex
@@ -13,8 +12,8 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
-from trainer.data.example import from_example
-from trainer.data.formats.tfrecord import read_shard
+from tests.trainer.support.data_sets.image_files import noise, save
+from tests.trainer.support.data_sets.image_folders import by_name, reasons
 from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
@@ -30,14 +29,8 @@ from trainer.tasks.classification.leaf import CLASSIFICATION
 CLASSES = ("background", "cat", "dog")
 
 
-def save(path, pixels, **options):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path, **options)
-
-
 def picture(height=20, width=30, seed=0):
-    noise = np.random.default_rng(seed)
-    return noise.integers(0, 256, [height, width, 3]).astype(np.uint8)
+    return np.asarray(noise(seed, (width, height)))
 
 
 def striped(value, height=20, width=30):
@@ -68,13 +61,13 @@ def prepare(folder, **options):
     )  # fmt: skip
 
 
-def records(folder, manifest):
-    return {
-        record.filename: record
-        for split in manifest.splits.values()
-        for shard in split.shards
-        for record in map(from_example, read_shard(folder / "out" / shard.file))
-    }
+def records(folder):
+    return by_name(folder / "out")
+
+
+def prepared(folder, **options):
+    prepare(folder, **options)
+    return records(folder)
 
 
 def pixels(png):
@@ -90,7 +83,7 @@ def test_every_record_has_its_image_its_mask_and_its_main_class(folders):
         "train": 9,
         "validation": 3,
     }
-    found = records(folders, manifest)
+    found = records(folders)
     assert len(found) == 12
     for name, record in found.items():
         number = int(name.split("/")[1].split(".")[0])
@@ -109,7 +102,7 @@ def test_a_palette_counts_by_its_indices_and_one_bit_by_its_values(folders):
     coloured.save(folders / "masks/a/0.png")
     bits = striped(1) == 1
     Image.fromarray(bits).save(folders / "masks/b/1.png")
-    found = records(folders, prepare(folders))
+    found = prepared(folders)
     assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), striped(2))
     assert np.array_equal(pixels(found["b/1.jpg"].more[MASK]), bits.astype(np.uint8))
 
@@ -139,12 +132,12 @@ def test_grey_masks_of_few_bits_count_by_their_values(folders, depth):
     expected[values == highest] = 255
     for number in range(12):
         grey(folders / "masks" / "ab"[number % 2] / f"{number}.png", depth, values)
-    images = records(folders, prepare(folders))
+    images = prepared(folders)
     assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), expected)
     # Unless it is a class.
     names = tuple(f"class {number}" for number in range(2**depth))
     (folders / "out").rename(folders / "first")
-    images = records(folders, prepare(folders, classes=names))
+    images = prepared(folders, classes=names)
     assert np.array_equal(pixels(images["a/0.jpg"].more[MASK]), values)
 
 
@@ -163,7 +156,7 @@ def test_masks_of_0_and_255_are_told_from_those_of_other_values(folders, others,
 
 
 def test_a_shrunk_image_has_its_mask_shrunk_alike(folders):
-    found = records(folders, prepare(folders, reencode="10:90"))
+    found = prepared(folders, reencode="10:90")
     for record in found.values():
         assert (record.height, record.width) == (10, 15)
         assert pixels(record.more[MASK]).shape == (10, 15)
@@ -201,12 +194,11 @@ def test_an_image_without_a_mask_that_fits_is_rejected_with_the_reason(folders, 
         path.write_bytes(mask)
     elif mask is not None:
         save(path, mask)
-    manifest = prepare(folders, max_rejected="1")
-    assert len(records(folders, manifest)) == 11
-    with (folders / "out/rejected.csv").open(newline="") as file:
-        (row,) = csv.DictReader(file)
-    assert row["name"] == "a/0.jpg"
-    assert reason in row["reason"]
+    prepare(folders, max_rejected="1")
+    assert len(records(folders)) == 11
+    ((name, stated),) = reasons(folders / "out").items()
+    assert name == "a/0.jpg"
+    assert reason in stated
 
 
 @pytest.mark.parametrize("masks", ["images", "images/masks"])
@@ -216,19 +208,19 @@ def test_a_mask_is_no_image(tmp_path, masks):
         save(tmp_path / masks / f"{number}.png", striped(1 + number % 2))
     (tmp_path / "images/broken.jpg").symlink_to("nothing")
     save(tmp_path / masks / "broken.png", striped(1))
-    manifest = prepare_segmentation(
+    prepare_segmentation(
         PrepareSegmentationOptions(
             images=str(tmp_path / "images"), masks=str(tmp_path / masks), classes=CLASSES,
             output=str(tmp_path / "out"), processes=1, held_out=0.25, max_rejected="1",
         ),
         "prepare segmentation",
     )  # fmt: skip
-    assert sorted(records(tmp_path, manifest)) == [f"{number}.jpg" for number in range(4)]
+    assert sorted(records(tmp_path)) == [f"{number}.jpg" for number in range(4)]
 
 
 def test_a_file_that_is_no_image_by_its_name_does_not_count_as_rejected(folders):
     (folders / "images/readme.txt").write_text("of the images")
-    assert len(records(folders, prepare(folders))) == 12
+    assert len(prepared(folders)) == 12
     assert "readme.txt" in (folders / "out/rejected.csv").read_text()
 
 
@@ -238,7 +230,7 @@ def test_folders_and_names_with_accents_are_found_in_either_form(tmp_path, image
         name = f"a/\u00e9t\u00e9/\u00fc{number}"
         save(tmp_path / "images" / f"{normalize(image, name)}.jpg", picture(seed=number))
         save(tmp_path / "masks" / f"{normalize(mask, name)}.png", striped(1 + number % 2))
-    assert len(records(tmp_path, prepare(tmp_path))) == 4
+    assert len(prepared(tmp_path)) == 4
 
 
 def test_a_changed_mask_makes_another_data_set(folders):

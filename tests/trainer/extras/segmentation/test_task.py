@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
 from common.errors import ConfigError
 from tests.trainer.model.test_own_trial import assert_kept_in_trial
+from tests.trainer.support.data_sets.image_files import saved
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.errors import DataError
@@ -177,8 +177,6 @@ def test_an_overlay_colours_classes_but_not_the_background():
 
 @pytest.mark.long
 def test_the_exported_model_returns_the_mask_of_each_image(tmp_path):
-    import io
-
     model = build_model(ModelConfig(network="unet", depth=18, width=4, stem="3x3", image_size=16),
                         CLASSES, task="segmentation")  # fmt: skip
     serving = Serving(("a", "b", "c", "d"), Normalization((127.0,) * 3, (64.0,) * 3), 16, 1.0, 5)
@@ -186,11 +184,7 @@ def test_the_exported_model_returns_the_mask_of_each_image(tmp_path):
     tf.saved_model.save(module, str(tmp_path), signatures=signatures)
     loaded = tf.saved_model.load(str(tmp_path))
     pixels = np.random.default_rng(0).integers(0, 256, [2, 16, 16, 3]).astype(np.uint8)
-    encoded = []
-    for one in pixels:
-        buffer = io.BytesIO()
-        Image.fromarray(one).save(buffer, format="PNG")
-        encoded.append(buffer.getvalue())
+    encoded = [saved(one, "PNG") for one in pixels]
     found = loaded.signatures["serving_default"](images=tf.constant(encoded))
     logits = model((pixels.astype(np.float32) - 127.0) / 64.0, training=False).numpy()
     assert np.array_equal(found["masks"].numpy(), logits.argmax(-1))

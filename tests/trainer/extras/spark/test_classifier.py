@@ -1,7 +1,5 @@
 """The classifier as a stage of a pipeline, and Parquet files that Spark has written."""
 
-import io
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,6 +12,7 @@ from tests.trainer.support.data_sets.image_files import (
     gradients,
     jpeg,
     orientation,
+    saved,
     with_segment,
 )
 from trainer.data.manifest import load_manifest
@@ -36,9 +35,7 @@ DIGITS = {8: "eight", 4: "four", 1: "one"}
 
 
 def png(pixels):
-    buffer = io.BytesIO()
-    Image.fromarray((pixels * 15).astype(np.uint8)).save(buffer, "PNG")
-    return buffer.getvalue()
+    return saved(Image.fromarray((pixels * 15).astype(np.uint8)), "PNG")
 
 
 @pytest.fixture(scope="module")

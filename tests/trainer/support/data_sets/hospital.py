@@ -1,10 +1,11 @@
 """Images of patients as a hospital has them: with a table, texts, damage, and two depths."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
+from tests.trainer.support.data_sets.image_files import saved
 
 CLASSES = ("Normal", "Pneumonie", "Tumor")
 SHARES = (0.71, 0.22, 0.07)
@@ -59,9 +60,8 @@ def write_hospital(
     (root / "._Aufnahme 001 0.jpg").write_bytes(b"\x00\x05\x16\x07")
     where = next(path for path in root.rglob("*.jpg") if not path.name.startswith("."))
     (where.parent / "Befund.txt").write_text("unauffällig", encoding="utf-8")
-    buffer = io.BytesIO()
-    Image.new("L", (side, side)).save(buffer, "PNG")
-    (where.parent / "Aufnahme kaputt.png").write_bytes(buffer.getvalue()[:40])
+    broken = saved(Image.new("L", (side, side)), "PNG")[:40]
+    (where.parent / "Aufnahme kaputt.png").write_bytes(broken)
     rows.append("Aufnahme kaputt.png;Normal;P0000;Köln;40")
     table = root / "labels.csv"
     table.write_bytes(("\r\n".join(rows) + "\r\n").encode("cp1252"))

@@ -1,8 +1,10 @@
 """Bytes of image files, also of kinds that Pillow does not write."""
 
 import io
+import json
 import struct
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,36 @@ def gradients(height: int = HEIGHT, width: int = WIDTH) -> Pixels:
     return found
 
 
-def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
+def noise(seed: int, size: tuple[int, int] = (20, 20)) -> Image.Image:
+    """An image of noise of a width and a height."""
+    shape = (*size[::-1], 3)
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8))
+
+
+def save(path: Path, image: Image.Image | Pixels, **options: Any) -> Path:
+    """Write the file of an image, and the folders that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(path, **options)
+    return path
+
+
+def write(path: Path, content: Any) -> None:
+    """Write a text, or plain data as JSON, and the folders that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def saved(image: Image.Image | Pixels, kind: str, **options: Any) -> bytes:
+    """Encode an image."""
     buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(
+        buffer, kind, **options
+    )
     return buffer.getvalue()
 
 
 def jpeg(pixels: Pixels, **options: Any) -> bytes:
-    return saved(Image.fromarray(pixels), "JPEG", **{"quality": 95, "subsampling": 0, **options})
+    return saved(pixels, "JPEG", **{"quality": 95, "subsampling": 0, **options})
 
 
 def segment(marker: int, content: bytes) -> bytes:

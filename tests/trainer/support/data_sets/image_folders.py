@@ -2,16 +2,13 @@
 
 import csv
 import hashlib
-import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
+from tests.trainer.support.data_sets.image_files import noise, saved
 from trainer.data.example import Record, from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Manifest, load_manifest
@@ -21,10 +18,7 @@ from trainer.data.prepare.options import PrepareFolderOptions
 
 def picture(number: int, side: int = 16, quality: int = 90) -> bytes:
     """A JPEG of noise that differs from those of other numbers."""
-    pixels = np.random.default_rng(number).integers(0, 256, (side, side, 3)).astype(np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "JPEG", quality=quality)
-    return buffer.getvalue()
+    return saved(noise(number, (side, side)), "JPEG", quality=quality)
 
 
 def write_images(root: Path, counts: Mapping[str, int], side: int = 16) -> Path:
@@ -62,6 +56,23 @@ def records(output: Path, split: str) -> list[Record]:
         for shard in manifest.splits[split].shards
         for data in read_shard(output / shard.file)
     ]
+
+
+def every_record(output: Path) -> Iterator[tuple[str, Record]]:
+    """The records of a data set, each with its split."""
+    for split in load_manifest(output).splits:
+        yield from ((split, record) for record in records(output, split))
+
+
+def by_name(output: Path) -> dict[str, Record]:
+    """The records of a data set by the names of their images."""
+    return {record.filename: record for _, record in every_record(output)}
+
+
+def reasons(output: Path) -> dict[str, str]:
+    """The reasons in rejected.csv by the names of files; none without it."""
+    rows = rejected(output) if (output / "rejected.csv").exists() else []
+    return {name: reason for _, name, reason in rows[1:]}
 
 
 def rejected(output: Path) -> list[tuple[str, ...]]:

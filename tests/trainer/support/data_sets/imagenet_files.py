@@ -9,6 +9,7 @@ import numpy as np
 import scipy.io
 from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.rejected import RejectedFile
 
@@ -24,9 +25,7 @@ TRUTH = (BIRD, MACHINE, TENCH, MACHINE, BIRD)
 def photograph(synset, number=0):
     """A photograph that shows its class by its colour, and differs from the others of it."""
     image = Image.new("RGB", (40 + number, 30), COLOURS[synset])
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG")
-    return buffer.getvalue()
+    return saved(image, "JPEG")
 
 
 def tar(files, kind=tarfile.GNU_FORMAT):

@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.trainer.support.data_sets.image_files import noise, saved
 from tests.trainer.support.data_sets.records import noise_record
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
+from trainer.data.manifest import Manifest, read_manifest
 from trainer.extras.parquet.describe import prepare_parquet
+from trainer.extras.parquet.format import parquet_format
 from trainer.extras.parquet.options import PrepareParquetOptions
 
 CLASSES = ("ant", "bee", "cat")
@@ -66,6 +68,24 @@ def write_split(
 def pictures(count: int, first: int = 0) -> list[Record]:
     """Pictures of noise of three classes; all bytes of each matter."""
     return [noise_record(first + number, number % 3, "JPEG") for number in range(count)]
+
+
+def stored(seed: int, size: tuple[int, int] = (20, 20), kind: str = "PNG", **options: Any) -> Any:
+    """An image of noise as a row has it."""
+    return {"bytes": saved(noise(seed, size), kind, **options), "path": f"{seed}.{kind.lower()}"}
+
+
+def records(folder: Path, split: str = "train") -> list[Record]:
+    """The records of a split, in the order of files."""
+    manifest = read_manifest(folder)
+    files = parquet_format(manifest)
+    reader = files.reader(1)
+    return [
+        files.record(values)
+        for shard in manifest.splits[split].shards
+        for block, count in enumerate(shard.blocks)
+        for values in reader.records(str(folder / shard.file), shard, block, 0, count)
+    ]
 
 
 def describe(folder: Path, **options: Any) -> Manifest:

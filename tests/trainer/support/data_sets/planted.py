@@ -1,6 +1,5 @@
 """Images with an identifier in every place that can hold a text."""
 
-import io
 import itertools
 import struct
 import zlib
@@ -9,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from PIL import Image, ImageCms, PngImagePlugin
+
+from tests.trainer.support.data_sets.image_files import chunk, saved, segment
 
 SIZE = 24, 40
 """Height and width, in pixels."""
@@ -47,24 +48,6 @@ def planted() -> Planted:
     for build in (_jpeg, _progressive, _png, _webp, _gif, _tiff):
         build(made)
     return made
-
-
-def saved(image: Image.Image, kind: str, **options: object) -> bytes:
-    """Encode an image."""
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def segment(marker: int, content: bytes) -> bytes:
-    """Return a segment of a JPEG."""
-    return bytes((0xFF, marker)) + struct.pack(">H", len(content) + 2) + content
-
-
-def chunk(name: bytes, content: bytes) -> bytes:
-    """Return a chunk of a PNG."""
-    checksum = struct.pack(">I", zlib.crc32(name + content))
-    return struct.pack(">I", len(content)) + name + content + checksum
 
 
 def profile(text: str) -> bytes:

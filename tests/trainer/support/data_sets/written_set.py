@@ -1,10 +1,10 @@
 """Small data sets of pictures, written by hand."""
 
-import io
 from dataclasses import replace
 
 from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import Manifest, Normalization, Origin
@@ -15,10 +15,8 @@ SIZES = ((64, 48), (48, 64), (200, 150), (8, 8))
 
 def picture(label, number):
     """A JPEG of one colour, which depends on its label."""
-    buffer = io.BytesIO()
     image = Image.new("RGB", SIZES[number % len(SIZES)], colour(label))
-    image.save(buffer, format="JPEG")
-    return buffer.getvalue()
+    return saved(image, "JPEG")
 
 
 def colour(label):

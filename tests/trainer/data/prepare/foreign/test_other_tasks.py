@@ -4,7 +4,6 @@ With a class as well, it is taken over and entries that are not read are counted
 refused with the command that reads such data.
 """
 
-import io
 import json
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.image_folders import picture
 from tests.trainer.support.data_sets.imagenet_files import tar
 from trainer.cli import main
@@ -22,9 +22,7 @@ COUNT = 10
 
 
 def mask():
-    stored = io.BytesIO()
-    Image.new("L", (16, 16), 1).save(stored, "PNG")
-    return stored.getvalue()
+    return saved(Image.new("L", (16, 16), 1), "PNG")
 
 
 def archive(root, of_sample):
