@@ -4,15 +4,13 @@ import base64
 import io
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from common.errors import ConfigError
-from tests import ROOT
+from tests.trainer.support.command import run_without_tensorflow
 from tests.trainer.support.data_sets.written_set import colour, picture, write_set
 from tests.trainer.support.reader import Reader, loaded
 from tests.trainer.support.written_run import HOSTILE
@@ -292,17 +290,9 @@ def test_hostile_names_are_texts(tmp_path, inspected):
 
 def test_the_command_writes_into_the_folder_and_never_loads_tensorflow(tmp_path):
     write_set(tmp_path / "set", [5, 5], [1, 1])
-    code = (
-        "import sys\nfrom trainer.cli import main\n"
-        f"status = main(['inspect', {str(tmp_path / 'set')!r}, '--per-class', '2'])\n"
-        "sys.exit(status or 'tensorflow' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
     page = tmp_path / "set" / "inspect.html"
-    assert done.stdout.split() == [str(page)]
+    args = ["inspect", str(tmp_path / "set"), "--per-class", "2"]
+    assert run_without_tensorflow(*args).split() == [str(page)]
     assert page.read_text().count("<img") == 4
     assert not list(tmp_path.rglob("*.partial"))
 

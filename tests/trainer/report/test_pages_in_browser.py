@@ -2,14 +2,13 @@
 answer a pointer.
 """
 
-import json
 import re
 
 import pytest
 
 from tests.trainer.support.browser import SCHEMES, look, needs_chromium
 from tests.trainer.support.data_sets.written_set import write_set
-from tests.trainer.support.written_run import HOSTILE, write_run
+from tests.trainer.support.written_run import HOSTILE, change_result, write_run
 from trainer.report.data_set_page import write_inspection
 from trainer.report.options import InspectOptions
 from trainer.report.write import write_report
@@ -121,11 +120,6 @@ BROKEN = """[...document.querySelectorAll(".numbers td, .numbers tbody th")].fil
   return cell.matches("td") && new Set(lines.map((box) => Math.round(box.top))).size > 1;
 }).map((cell) => cell.textContent)"""
 """Numbers that are on two lines, and names whose key is on another line."""
-
-
-def change_result(run, **changes):
-    path = run / "result.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_no_row_is_half_empty_and_no_number_divided_on_a_wide_screen(tmp_path):

@@ -6,8 +6,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -16,8 +14,16 @@ from PIL import Image
 
 from common.program import load
 from tests import ROOT
+from tests.trainer.support.command import run_without_tensorflow
 from tests.trainer.support.reader import Reader, loaded
-from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
+from tests.trainer.support.written_run import (
+    HOSTILE,
+    SECONDS,
+    change_result,
+    picture,
+    write_metrics,
+    write_run,
+)
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.leaves import TASKS
@@ -260,11 +266,6 @@ def test_each_class_has_its_recall_precision_and_area(run):
     assert rows[3] == ["3", "66.67%", "100.00%", "87.50%", "6", "4"]
     assert rows[1][:3] == ["1", "100.00%", "80.00%"]
     assert rows[5][:3] == ["5", "100.00%", "66.67%"]
-
-
-def change_result(run, **changes):
-    path = run / "result.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_baselines_and_doubts_stand_on_top(run):
@@ -536,17 +537,10 @@ def test_pages_are_written_where_they_are_expected_and_whole(tmp_path, run):
 
 
 def test_the_command_prints_the_page_and_never_loads_tensorflow(run, tmp_path):
-    code = (
-        "import sys\nfrom trainer.cli import main\n"
-        f"status = main(['report', {str(run)!r}, '--output', {str(tmp_path / 'page.html')!r}])\n"
-        "sys.exit(status or 'tensorflow' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(tmp_path / "page.html")]
-    assert (tmp_path / "page.html").is_file()
+    page = tmp_path / "page.html"
+    args = ["report", str(run), "--output", str(page)]
+    assert run_without_tensorflow(*args).split() == [str(page)]
+    assert page.is_file()
 
 
 def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):

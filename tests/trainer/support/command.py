@@ -57,6 +57,19 @@ def run_trainer(
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
+def run_without_tensorflow(*args: str) -> str:
+    """Run a command that must succeed without loading TensorFlow; return its stdout."""
+    code = (
+        f"import sys\nfrom trainer.cli import main\nstatus = main({list(args)!r})\n"
+        "sys.exit(status or 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def result(run: Path) -> dict[str, Any]:
     data: dict[str, Any] = json.loads((run / "result.json").read_text())
     return data

@@ -237,6 +237,11 @@ def values(variables: Any) -> list[Any]:
     return [np.array(v.numpy()) for v in variables]
 
 
+def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether arrays are bit-identical, NaN included."""
+    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
+
+
 def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, Any]:
     """All communications of a world, with the arrays of this rank."""
     # fp16 is refused without it.

@@ -72,3 +72,9 @@ def write_run(folder, *, names="0123456789", wrong=(), examples=40, images=True,
 def picture(index):
     """An image that is unlike those of other indices."""
     return Image.new("L", (8, 8), 5 * index)
+
+
+def change_result(run, **changes):
+    """Replace values of result.json."""
+    path = run / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

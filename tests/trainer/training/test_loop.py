@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 from tests.trainer.support import disturbed_scenarios, scenarios
+from tests.trainer.support.scenarios import same
 from tests.trainer.support.world import run_world
 from trainer.config import ComputeConfig, ExchangeConfig, OptimizerConfig
 from trainer.training import loop
 
 pytestmark = pytest.mark.slow
-
-
-def same(left, right):
-    """Bit-identical, NaN included."""
-    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
 def test_the_files_of_a_step_are_those_that_the_loop_lists(digits_folder):

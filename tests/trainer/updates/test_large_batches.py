@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.trainer.updates.test_optimizer import RATES, gradients_at, start
 from trainer.config import OptimizerConfig
 from trainer.presets import PRESETS
 from trainer.updates.optimizer import (
@@ -17,26 +18,11 @@ from trainer.updates.optimizer import (
     parameters,
 )
 
-RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
 KERNELS = ("kernel", "convolution")
 
 
 def config(kind, **changes):
     return replace(PRESETS["digits"].optimizer, kind=kind, nesterov=False, **changes)
-
-
-def start(seed=0):
-    source = np.random.default_rng(seed)
-    return {
-        "kernel": source.normal(size=(4, 3)),
-        "bias": source.normal(size=3),
-        "convolution": source.normal(size=(2, 2, 3, 4)),
-        "scale": source.normal(size=4),
-    }
-
-
-def gradients_at(step):
-    return start(100 + step)
 
 
 def make(kind, values, **changes):

@@ -11,16 +11,12 @@ from tests.trainer.extras.averaging import scenarios as averaging_scenarios
 from tests.trainer.support import scenarios
 from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
+from tests.trainer.support.scenarios import same
 from tests.trainer.support.world import run_world
 from trainer import cli
 from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.extras.averaging.leaf import AveragingOptions
 from trainer.training.plan import make_plan
-
-
-def same(left, right):
-    """Bit-identical."""
-    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
 def local(**options):

@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 from tests.trainer.support import scenarios
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
+from tests.trainer.support.scenarios import same
 from tests.trainer.support.world import run_world
 from trainer.config import OptimizerConfig
 from trainer.extras.sharded.leaf import ShardedOptions
 from trainer.extras.sharded.strategy import cut, part_size
-
-
-def same(left, right):
-    """Bit-identical."""
-    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
-
 
 # 1. The cut.
 
