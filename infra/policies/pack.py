@@ -14,7 +14,8 @@ which are those that the program declares.
 `pulumi policy analyze` presents a state in the same way: inputs, and Azure's answers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +43,9 @@ _TRUNK: tuple[Rule, ...] = (
     *(network.RESOLVED, invariants.OWN_NETWORK),
     *(own_services.OWN_SERVICES, own_services.OWN_CONTAINERS),
     *(invariants.NO_KEYS, invariants.TLS, access.NO_OWNER),
-    *(access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY, access.ORDER),
-    *(invariants.ENCRYPTED, invariants.RECOVERABLE, invariants.OWN_REGION, invariants.NO_COPIES),
+    *(access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY),
+    *(invariants.ENCRYPTED, invariants.RECOVERABLE, invariants.NO_COPIES),
     *(invariants.HIGH_BUSINESS_IMPACT, invariants.CLUSTERS_AS_SET),
-    *(invariants.CLUSTERS_REST_AT_ZERO, invariants.PURGE_PROTECTION),
     *(governance.PROTECTED, governance.REQUIRED_TAGS, governance.DIAGNOSTICS),
     *(governance.NO_GROUP_LOCK, governance.IN_PLACE, governance.NOTHING_IGNORED),
     *(governance.OWN_IDS, governance.OWN_SUBSCRIPTION, closed_world.COMPLETE),
@@ -83,49 +83,22 @@ class Inputs:
         self._of[args.urn] = args.props
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
-        """Return the resources that the program declares, and their URNs by key."""
-        declared = [resource for resource in args.resources if resource.urn in self._of]
-        resources = []
-        for registered in declared:
-            options = {
-                "protect": registered.opts.protect,
-                "dependsOn": [
-                    _key(needed.resource_type, needed.name) for needed in registered.dependencies
-                ],
-            }
-            resources.append(
-                Resource(
-                    registered.resource_type,
-                    registered.name,
-                    _Merged(self._of[registered.urn], registered.props),
-                    options,
-                    "",
-                )
-            )
-        return resources, {
-            _key(registered.resource_type, registered.name): registered.urn
-            for registered in declared
-        }
+        """Return the resources that the program declares, and their URNs by key.
 
-
-class _Merged(Mapping[str, Any]):
-    """Inputs over outputs. An output is read only if there is no input: reading a value that is not
-    known yet ends a rule.
-    """
-
-    def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        self._inputs = inputs
-        self._outputs = outputs
-
-    def __getitem__(self, key: str) -> Any:
-        # `key in mapping` would read the value.
-        return self._inputs[key] if key in iter(self._inputs) else self._outputs[key]
-
-    def __iter__(self) -> Any:
-        return iter(dict.fromkeys([*self._inputs, *self._outputs]))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        An output is read only if there is no input: reading a value that is not known yet ends a
+        rule.
+        """
+        resources, urns = [], {}
+        for one in args.resources:
+            if one.urn not in self._of:
+                continue
+            needed = [_key(other.resource_type, other.name) for other in one.dependencies]
+            options = {"protect": one.opts.protect, "dependsOn": needed}
+            # Nothing writes to the mappings, which have no type for this.
+            inputs = ChainMap[str, Any](self._of[one.urn], one.props)  # type: ignore[arg-type]
+            resources.append(Resource(one.resource_type, one.name, inputs, options, ""))
+            urns[resources[-1].key] = one.urn
+        return resources, urns
 
 
 def policies(settings: Callable[[str], Settings]) -> list[Policy]:
@@ -141,30 +114,10 @@ def policies(settings: Callable[[str], Settings]) -> list[Policy]:
         inputs.remember,
         EnforcementLevel.ADVISORY,
     )
-    return [remembering, *_rules(settings, inputs)]
+    return [remembering, *(_policy(rule, settings, inputs) for rule in ALL)]
 
 
-def _rules(settings: Callable[[str], Settings], inputs: Inputs) -> Iterable[Policy]:
-    for rule in ALL:
-        if rule.of_stack is None:
-            yield ResourceValidationPolicy(
-                rule.name,
-                rule.description,
-                _one(rule, settings),
-                EnforcementLevel.MANDATORY,
-            )
-        else:
-            yield StackValidationPolicy(
-                rule.name,
-                rule.description,
-                _all(rule, settings, inputs),
-                EnforcementLevel.MANDATORY,
-            )
-
-
-def _one(
-    rule: Rule, settings: Callable[[str], Settings]
-) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
+def _policy(rule: Rule, settings: Callable[[str], Settings], inputs: Inputs) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         options = {
             "protect": args.opts.protect,
@@ -175,19 +128,15 @@ def _one(
         for violation in rule.check([resource], settings(_stack(args.urn))):
             report(violation.message, None)
 
-    return validate
-
-
-def _all(
-    rule: Rule, settings: Callable[[str], Settings], inputs: Inputs
-) -> Callable[[StackValidationArgs, ReportViolation], None]:
-    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
+    def validate_stack(args: StackValidationArgs, report: ReportViolation) -> None:
         resources, urns = inputs.resources(args)
-        stack = _stack(args.resources[0].urn)
-        for violation in rule.check(resources, settings(stack)):
+        for violation in rule.check(resources, settings(_stack(args.resources[0].urn))):
             report(violation.message, urns[violation.resource.key] if violation.resource else None)
 
-    return validate
+    mandatory = EnforcementLevel.MANDATORY
+    if rule.of_stack is None:
+        return ResourceValidationPolicy(rule.name, rule.description, validate, mandatory)
+    return StackValidationPolicy(rule.name, rule.description, validate_stack, mandatory)
 
 
 def _stack(urn: str) -> str:

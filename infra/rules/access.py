@@ -2,26 +2,22 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.catalog import resource_ids
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
     IDENTITY,
     WORKSPACE,
     Resource,
-    entries_at,
     input_at,
     of_kind,
-    requirements,
 )
-from infra.rules.expected import Expected, as_set, by_name, exactly, only_if
+from infra.rules.expected import by_name, only_id
 from infra.rules.facts import Grants, extended, of_leaves
 from infra.rules.literals import (
-    IDENTITIES,
     IDENTITY_OF_DUTY,
     OWN_ROLE,
     READS_NO_RESULTS,
@@ -30,29 +26,14 @@ from infra.rules.literals import (
     WRITES_JOB_OUTPUTS,
     WRITES_RUNS,
 )
-from infra.rules.network import PRIVATE_ENDPOINT
-from infra.rules.own_services import cluster_of, targets
+from infra.rules.own_services import by_cluster, cluster_of, targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
-
-_PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
-    "publishers": lambda settings: settings.people.publishers,
-    "scientists": lambda settings: settings.people.scientists,
-    "operators": lambda settings: settings.people.operators,
-}
-"""Groups of people of the trunk."""
 
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
     ("registry", "AcrPull"): None,
     ("default/job-logs", "Storage Blob Data Contributor"): None,
-}
-
-NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}
-NO_RUNS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RUNS}
-
-JOB_OUTPUTS: Final[Grants] = {
-    ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS
 }
 
 GRANTS: Final[Mapping[str, Grants]] = {
@@ -65,24 +46,29 @@ GRANTS: Final[Mapping[str, Grants]] = {
         ("vault", "Key Vault Administrator"): None,
         ("registry", "Contributor"): None,
         ("insights", "Contributor"): None,
-        ("endpoint", "Reader"): None,
+        ("default-blob-endpoint", "Reader"): None,
+        ("default-file-endpoint", "Reader"): None,
         ("workspace", "Contributor"): None,
     },
     "training": {
         **JOB_GRANTS,
-        **JOB_OUTPUTS,
+        ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS,
         ("default", "Storage Blob Data Reader"): None,
         ("default/results", "Storage Blob Data Contributor"): WRITES_RUNS,
         ("data/prepared", "Storage Blob Data Reader"): None,
     },
     "preparation": {
         **JOB_GRANTS,
-        **JOB_OUTPUTS,
-        **NO_RUNS,
+        ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS,
+        ("default", "Storage Blob Data Reader"): READS_NO_RUNS,
         ("data/raw", "Storage Blob Data Reader"): None,
         ("data/prepared", "Storage Blob Data Contributor"): None,
     },
-    "build": {**JOB_GRANTS, **NO_RESULTS, ("registry", "AcrPush"): None},
+    "build": {
+        **JOB_GRANTS,
+        ("default", "Storage Blob Data Reader"): READS_NO_RESULTS,
+        ("registry", "AcrPush"): None,
+    },
     "serving": {
         ("registry", "AcrPull"): None,
         ("default/results", "Storage Blob Data Reader"): None,
@@ -103,20 +89,22 @@ until this table is changed too.
 """
 
 
-def people() -> dict[str, Callable[[Settings], str | None]]:
+def people(settings: Settings) -> dict[str, str | None]:
     """Return the groups of people of the trunk and of the leaves; one group may be several."""
-    added = (group for facts in of_leaves() for group in facts.people.items())
-    return {**_PEOPLE, **dict(added)}
+    own = settings.people
+    groups = {
+        "publishers": own.publishers,
+        "scientists": own.scientists,
+        "operators": own.operators,
+    }
+    for facts in of_leaves():
+        groups |= facts.people(settings)
+    return groups
 
 
 def grants() -> Mapping[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
     return extended(GRANTS, *(facts.grants for facts in of_leaves()))
-
-
-def roles(settings: Settings) -> dict[str, str]:
-    """Return the names of Azure's roles and of those that the stack defines, by GUID."""
-    return {**ROLES, **{own.id: OWN_ROLE for own in settings.own_roles.values()}}
 
 
 JOB_CONTAINERS: Final = re.compile(
@@ -126,16 +114,22 @@ JOB_CONTAINERS: Final = re.compile(
 
 
 def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
-    if resource.kind == ASSIGNMENT and settings.roles == "existing":
+    if resource.kind != ASSIGNMENT:
+        return
+    guid, own = guid_of(resource), {role.id for role in settings.own_roles.values()}
+    if settings.roles == "existing":
         yield "is declared, though the owner of the subscription assigns the roles of this stack"
-    elif resource.kind == ASSIGNMENT and guid_of(resource) not in roles(settings):
-        yield f"assigns the role {guid_of(resource)}, which infra/rules/literals.py does not list"
+    elif guid in settings.own_roles:
+        yield f"gives {ROLES.get(guid, guid)}, in place of which the stack defines a role"
+    elif guid not in ROLES and guid not in own:
+        yield f"assigns the role {guid}, which infra/rules/literals.py does not list"
 
 
 NO_OWNER = Rule(
     "no-owner",
     "Every role is listed in infra/rules/literals.py; none of them allows its holder to assign "
-    "roles. With roles: existing the stack assigns none.",
+    "roles. With roles: existing the stack assigns none, and none of Azure in place of which it "
+    "defines one.",
     "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "
     "owner of the subscription, assigns roles.",
     of_resource=_unlisted,
@@ -168,16 +162,16 @@ def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]
     """Return the role assignments of a stack. That an assignment is for an identity is read from
     its dependencies, because a preview does not know the identity's principal.
     """
-    groups = {group(settings): label for label, group in reversed(people().items())}
+    groups = {group: label for label, group in reversed(people(settings).items())}
     identities, services = _identities(resources, settings), targets(resources, settings)
-    names = roles(settings)
+    names = {**ROLES, **{own.id: OWN_ROLE for own in settings.own_roles.values()}}
     assignments = []
     for resource in of_kind(resources, ASSIGNMENT):
         principal, scope = input_at(resource, "principalId"), str(input_at(resource, "scope"))
         duties = (identities.get(key) for key in resource.options.get("dependsOn", ()))
         of_identity = next(filter(None, duties), None)
         holder = of_identity if principal is None else groups.get(principal, of_identity)
-        target = next((label for label, id_ in services if named(scope, *id_)), "")
+        target = next((label for label, id_ in services.items() if named(scope, *id_)), "")
         role = names.get(guid_of(resource), guid_of(resource))
         assignments.append(Assignment(resource, holder, str(principal), role, scope, target))
     return assignments
@@ -185,7 +179,7 @@ def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]
 
 def _identities(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
     """Return the duties of the identities by their keys."""
-    duties = {settings.names.identity(duty): duty for duty in IDENTITIES}
+    duties = {settings.names.identity(duty): duty for duty in grants()}
     return {
         identity.key: duties.get(str(input_at(identity, "resourceName")))
         for identity in of_kind(resources, IDENTITY)
@@ -233,8 +227,7 @@ def _beyond(given: Assignment, principal: str, settings: Settings) -> Iterator[s
     if not given.target:
         yield f" on {given.scope}, which is not one service of the stack"
         return
-    groups = {label: group(settings) for label, group in people().items()}
-    held = {given.holder}
+    groups, held = people(settings), {given.holder}
     if given.holder in groups:
         # A group of people may have several duties.
         held = {label for label, group in groups.items() if group == given.principal}
@@ -256,23 +249,10 @@ LEAST_PRIVILEGE = Rule(
 )
 
 
-def _acts_as(duty: str) -> Expected:
-    """Expect the identity of a duty alone; a state lists identities as the keys of a mapping."""
-    return Expected(
-        lambda s: f"{s.names.identity(duty)} alone",
-        lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity(duty)],
-    )
-
-
-def _of_cluster(resource: Resource, settings: Settings) -> Expected | None:
-    cluster = cluster_of(resource, settings)
-    return None if cluster is None else _acts_as(IDENTITY_OF_DUTY[cluster.duty])
-
-
-def _builders(settings: Settings) -> list[str]:
-    return [
-        settings.cluster_name(key) for key, it in settings.clusters.items() if it.duty == "build"
-    ]
+def _builder(settings: Settings) -> str | None:
+    """Return the name of the cluster that builds images; None if there is none."""
+    keys = [key for key, cluster in settings.clusters.items() if cluster.duty == "build"]
+    return settings.cluster_name(keys[0]) if keys else None
 
 
 def _unknown(resources: Sequence[Resource], settings: Settings) -> Faults:
@@ -288,16 +268,16 @@ DUTY_OF_EACH_IDENTITY = Rule(
     "Give the cluster the identity of its duty.",
     {
         COMPUTE: {
-            "identity.type": exactly("UserAssigned"),
-            "identity.userAssignedIdentities": _of_cluster,
+            "identity.type": "UserAssigned",
+            "identity.userAssignedIdentities": by_cluster(
+                lambda it, s: only_id(s.names.identity(IDENTITY_OF_DUTY[it.duty]))
+            ),
         },
         WORKSPACE: {
-            "identity.type": exactly("UserAssigned"),
-            "identity.userAssignedIdentities": _acts_as("workspace"),
-            "primaryUserAssignedIdentity": by_name(lambda s: s.names.identity("workspace")),
-            "imageBuildCompute": only_if(
-                lambda s: bool(_builders(s)), as_set(lambda s: _builders(s)[0])
-            ),
+            "identity.type": "UserAssigned",
+            "identity.userAssignedIdentities": lambda s: only_id(s.names.identity("workspace")),
+            "primaryUserAssignedIdentity": lambda s: by_name(s.names.identity("workspace")),
+            "imageBuildCompute": _builder,
         },
     },
     of_stack=_unknown,
@@ -306,58 +286,3 @@ DUTY_OF_EACH_IDENTITY = Rule(
 
 def guid_of(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
-
-
-LATE: Final = ("default/job-logs", "default/job-outputs")
-"""Targets of roles on the containers that Azure Machine Learning makes."""
-
-
-def _order(resources: Sequence[Resource], settings: Settings) -> Faults:
-    needed, roles = requirements(resources), _read(resources, settings)
-    late = {role.resource.key for role in roles if role.place in LATE}
-    of_workspace = {role.resource.key for role in roles if role.holder == "workspace"}
-    on_itself = {
-        role.resource.key
-        for role in roles
-        if role.holder == "workspace" and role.place == "workspace"
-    }
-    zone_groups: dict[object, set[str]] = defaultdict(set)
-    for group in of_kind(resources, "network:PrivateDnsZoneGroup"):
-        zone_groups[input_at(group, "privateEndpointName")].add(group.key)
-    to_services: set[str] = set()
-    to_workspace: set[str] = set()
-    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
-        links = entries_at(endpoint, "privateLinkServiceConnections")
-        groups = {group for link in links for group in link.get("groupIds") or ()}
-        parts = {endpoint.key} | zone_groups[input_at(endpoint, "privateEndpointName")]
-        if "amlworkspace" in groups:
-            to_workspace |= parts
-        elif groups & {"blob", "file", "vault", "registry"}:
-            to_services |= parts
-    for workspace in of_kind(resources, WORKSPACE):
-        yield from _waits(workspace, needed, to_services | of_workspace - on_itself, late)
-    for resource in of_kind(resources, COMPUTE):
-        cluster = cluster_of(resource, settings)
-        holder = IDENTITY_OF_DUTY[cluster.duty] if cluster else None
-        own = {role.resource.key for role in roles if role.holder == holder and role.target}
-        yield from _waits(resource, needed, to_workspace | on_itself | own - late, late)
-
-
-def _waits(
-    resource: Resource, needed: dict[str, frozenset[str]], wanted: set[str], late: set[str]
-) -> Faults:
-    before = needed[resource.key]
-    if missing := sorted(key.rpartition("::")[2] for key in wanted - before):
-        yield resource, f"does not wait for {', '.join(missing)}"
-    if waits := sorted(key.rpartition("::")[2] for key in late & before):
-        yield resource, f"waits for {', '.join(waits)}, which Azure may refuse until a first job"
-
-
-ORDER = Rule(
-    "order",
-    "The workspace waits for its identity's roles and for the endpoints of its services, and each "
-    "cluster for the workspace's endpoint and its jobs' roles, but not for roles on containers "
-    "that may exist only after a first job.",
-    "Restore the dependency (dependsOn).",
-    of_stack=_order,
-)

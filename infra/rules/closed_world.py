@@ -32,7 +32,7 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import ANYTHING, Expected, Table, exactly, optional
+from infra.rules.expected import ANYTHING, UNCHECKED, Row, Table, optional
 from infra.rules.facts import extended, of_leaves
 from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
@@ -41,7 +41,6 @@ RECORD: Final = Path(__file__).parent / "reviewed.json"
 """The values of each input in the stacks that were reviewed."""
 OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
 """Types of the stack itself and of its providers for Azure."""
-ANY: Final = Expected(lambda _: "anything", lambda *_: True)
 NAMES: Final = frozenset({"notifications", "tags"})
 """Inputs whose keys are names that the settings choose."""
 
@@ -57,12 +56,12 @@ def reviewed() -> Table:
     return {kind: dict(map(_row, rows.items())) for kind, rows in record.items()}
 
 
-def _row(item: tuple[str, Any]) -> tuple[str, Expected]:
+def _row(item: tuple[str, Any]) -> tuple[str, Row]:
     path, value = item
     name = path.removesuffix("?").removesuffix("[]")
     if path.endswith("?"):
-        return name, optional(ANY if value is None else exactly(value))
-    return name, ANYTHING if value is None else exactly(value)
+        return name, UNCHECKED if value is None else optional(value)
+    return name, ANYTHING if value is None else value
 
 
 def paths(tree: Mapping[str, Any], at: str = "") -> Iterator[str]:
@@ -123,16 +122,12 @@ def _counts(settings: Settings) -> dict[str, int]:
     storage, network = settings.storage, settings.network
     default, data = storage.existing_default is None, storage.existing_data is None
     own_network = network.existing is None
-    leaving = settings.nodes is None or any(
-        subnet.leaves for subnet in settings.leaf_subnets.values()
-    )
+    leaving = settings.nodes is None or any(one.leaves for one in settings.leaf_subnets.values())
     gateway = int(own_network and network.route_table is None and leaving)
     zones = len({zone for endpoint in settings.endpoint_kinds.values() for zone in endpoint.zones})
-    skipped = {"default_storage": 2, "data_storage": 1, "vault": 1, "registry": 1}
-    endpoints = sum(skipped.values()) + 1 - sum(skipped[k] for k in network.existing_endpoints)
-    endpoints += len(settings.endpoint_kinds) - len(
-        {"workspace", "registry", "blob", "file", "vault"}
-    )
+    # Both accounts have one for blobs; that of the default account has one for files, too.
+    endpoints = len(settings.endpoint_kinds) + 1
+    endpoints -= sum(2 if key == "default_storage" else 1 for key in network.existing_endpoints)
     links = {
         "own": zones * (1 + len(network.peer_with)),
         "hub": zones if network.dns_links == "declared" else 0,
@@ -173,9 +168,7 @@ def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
     for kind, number in wanted.items():
         if declared[kind] != number:
             yield None, f"declares {declared[kind]} of {kind}, and its settings ask for {number}"
-    names = [
-        str(input_at(container, "containerName")) for container in of_kind(resources, CONTAINER)
-    ]
+    names = [input_at(container, "containerName") for container in of_kind(resources, CONTAINER)]
     for name in {name for name in names if names.count(name) > 1}:
         yield None, f"declares the container {name} twice"
 

@@ -4,9 +4,9 @@ A path is dotted; `[]` stands for every item of a list. An input that no stack s
 `only-reviewed` refuses it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.resources import Resource
@@ -15,95 +15,86 @@ from infra.settings import Settings
 
 @dataclass(frozen=True)
 class Expected:
-    """What one input must be."""
+    """A condition on the value of an input."""
 
-    text: Callable[[Settings], str]
-    """Function that completes "must be ..."."""
-    holds: Callable[[Any, Settings], bool]
+    text: str
+    """Text that completes "must be ..."."""
+    holds: Callable[[Any], bool]
     required: bool = True
     """Whether a missing input is a fault too, because Azure's default differs."""
-    when: Callable[[Settings], bool] = lambda _: True
-    """Whether the stack's settings ask for it; if not, the input must be left out."""
 
 
-Row = Expected | Callable[[Resource, Settings], Expected | None]
-"""The required value of an input, or a function that returns it for one resource; None for any
-value."""
+@dataclass(frozen=True)
+class OfResource:
+    """A row that depends on the resource; the function returns what a row is."""
+
+    read: Callable[[Resource, Settings], "Required"]
+
+
+Required = Expected | str | float | Sequence[Any] | Mapping[str, Any] | None
+"""What an input must be: a condition, or a value; None if it must be left out."""
+Row = Required | Callable[[Settings], Required] | OfResource
+"""What an input must be, in every stack, by its settings, or by the resource as well."""
 Table = Mapping[str, Mapping[str, Row]]
-"""What inputs must be, by kind of resource and path."""
+"""Rows by kind of resource and path."""
+
+ANYTHING: Final = Expected("set", lambda given: bool(given) or isinstance(given, int | float))
+UNCHECKED: Final = Expected("anything", lambda _: True, required=False)
 
 
-def exactly(value: object) -> Expected:
-    """Expect one value; texts are compared as Azure does, without case."""
-    return Expected(lambda _: shown(value), lambda given, _: same(given, value))
-
-
-OFF, ON = exactly(value=False), exactly(value=True)
-ANYTHING = Expected(lambda _: "set", lambda given, _: bool(given) or isinstance(given, int | float))
-
-
-def one_of(*values: object) -> Expected:
-    """Expect one of some values."""
-    return Expected(
-        lambda _: " or ".join(map(shown, values)),
-        lambda given, _: any(same(given, value) for value in values),
-    )
-
-
-def as_set(read: Callable[[Settings], object]) -> Expected:
-    """Expect the value that follows from the stack's settings."""
-    return Expected(
-        lambda settings: shown(read(settings)),
-        lambda given, settings: same(given, read(settings)),
-    )
-
-
-def among(read: Callable[[Settings], Collection[str]], what: str) -> Expected:
-    """Expect one of the texts that the stack's settings list.
+def one_of(*values: object, text: str = "") -> Expected:
+    """Expect one of some values; texts are compared as Azure does, without case.
 
     Args:
-        read: Function that returns the texts.
-        what: Words for the texts, such as "an address of allowed_addresses".
+        values: The values.
+        text: Words for the values, such as "an address of allowed_addresses".
     """
     return Expected(
-        lambda _: what,
-        lambda given, settings: any(same(given, text) for text in read(settings)),
+        text or " or ".join(map(shown, values)),
+        lambda given: any(same(given, value) for value in values),
     )
 
 
-def by_name(*reads: Callable[[Settings], str]) -> Expected:
-    """Expect the id of a resource by its name; of several, any."""
+def by_name(name: str) -> Expected:
+    """Expect the id of the resource of this name."""
+    return Expected(f"the id of {name}", lambda given: same(resource_ids.name(str(given)), name))
+
+
+def only_id(name: str) -> Expected:
+    """Expect the id of the resource of this name alone, in a list or as the key of a mapping: a
+    state lists identities as keys.
+    """
     return Expected(
-        lambda s: "the id of " + " or ".join(read(s) for read in reads),
-        lambda given, s: any(same(resource_ids.name(str(given)), read(s)) for read in reads),
+        f"{name} alone", lambda given: [resource_ids.name(id_) for id_ in given] == [name]
     )
 
 
-def optional(expected: Expected) -> Expected:
-    """Expect it of an input that is set; Azure's default is as good."""
-    return replace(expected, required=False)
+def optional(row: Required) -> Expected:
+    """Expect a value of an input that is set; Azure's default is as good."""
+    return replace(_expected(row), required=False)
 
 
-def only_if(when: Callable[[Settings], bool], expected: Expected) -> Expected:
-    """Expect it where the settings ask for it, and nothing elsewhere."""
-    return replace(expected, when=when)
+def _expected(row: Required) -> Expected:
+    return row if isinstance(row, Expected) else one_of(row)
 
 
 def violated(resource: Resource, rows: Mapping[str, Row], settings: Settings) -> Iterator[str]:
     """Yield a fault for each input of a resource that is not as its row expects."""
     for path, row in rows.items():
-        expected = row if isinstance(row, Expected) else row(resource, settings)
-        if expected is None:
-            continue
+        if isinstance(row, OfResource):
+            required = row.read(resource, settings)
+        else:
+            required = row(settings) if callable(row) else row
+        expected = _expected(required)
         for exact, value in values_at(resource.inputs, path.split(".")):
-            if not expected.when(settings):
+            if required is None:
                 if value:
                     yield f"{exact} is {shown(value)} and must be left out"
             elif value is None:
                 if expected.required:
-                    yield f"{exact} is not set and must be {expected.text(settings)}"
-            elif not expected.holds(value, settings):
-                yield f"{exact} is {shown(value)} and must be {expected.text(settings)}"
+                    yield f"{exact} is not set and must be {expected.text}"
+            elif not expected.holds(value):
+                yield f"{exact} is {shown(value)} and must be {expected.text}"
 
 
 def values_at(tree: Any, keys: Sequence[str], at: str = "") -> Iterator[tuple[str, Any]]:

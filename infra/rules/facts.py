@@ -27,8 +27,8 @@ A target is a service, such as `data`, or a container in it, such as `data/raw`;
 that `literals.ROLES` has for it.
 """
 
-Allowed = list[tuple[str | IPv4Network, frozenset[str]]]
-"""Addresses or service tags with the ports of the traffic that is allowed."""
+Allowed = list[tuple[str | IPv4Network, frozenset[str] | None]]
+"""Addresses or service tags with the ports of the traffic that is allowed; None for all ports."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Facts:
     label."""
     references: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Inputs that refer to services, by kind and path, with the labels that they may mean."""
-    people: Mapping[str, Callable[[Settings], str | None]] = field(default_factory=dict)
-    """Groups of people, by their permissions."""
+    people: Callable[[Settings], Mapping[str, str | None]] = lambda _: {}
+    """Returns groups of people, by their permissions."""
     grants: Mapping[str, Grants] = field(default_factory=dict)
     """Roles that its identities and groups of people may have."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)

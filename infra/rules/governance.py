@@ -24,30 +24,25 @@ from infra.resources import (
 )
 from infra.rules.closed_world import reviewed
 from infra.rules.expected import same, shown
-from infra.rules.invariants import DIAGNOSTIC_SETTING, FILES, named_in
+from infra.rules.invariants import DIAGNOSTIC_SETTING, FILES
 from infra.rules.network import BASTION, PUBLIC_ADDRESS, SECURITY_GROUP
+from infra.rules.own_services import TYPES, ids_in
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 from infra.stack_config import PLACEHOLDERS
 
 ALL_LOGS: Final = {"allLogs"}
 WRITES: Final = {"StorageWrite", "StorageDelete"}
-READS: Final = {"StorageRead"}
 
-LOGGING: Final[Mapping[str, tuple[str, str, str, set[str]]]] = {
-    WORKSPACE: ("MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS),
-    VAULT: ("KeyVault/vaults", "vaultName", "", ALL_LOGS),
-    REGISTRY: ("ContainerRegistry/registries", "registryName", "", ALL_LOGS),
-    STORAGE: ("Storage/storageAccounts", "accountName", "/blobServices/default", WRITES),
-    FILES: ("Storage/storageAccounts", "accountName", "/fileServices/default", WRITES),
-    LOGS: ("OperationalInsights/workspaces", "workspaceName", "", {"audit"}),
-    NETWORK: ("Network/virtualNetworks", "virtualNetworkName", "", ALL_LOGS),
-    SECURITY_GROUP: ("Network/networkSecurityGroups", "networkSecurityGroupName", "", ALL_LOGS),
-    PUBLIC_ADDRESS: ("Network/publicIPAddresses", "publicIpAddressName", "", ALL_LOGS),
-    BASTION: ("Network/bastionHosts", "bastionHostName", "", ALL_LOGS),
+LOGGING: Final[Mapping[str, tuple[str, set[str]]]] = {
+    **dict.fromkeys((WORKSPACE, VAULT, REGISTRY, NETWORK), ("", ALL_LOGS)),
+    **dict.fromkeys((SECURITY_GROUP, PUBLIC_ADDRESS, BASTION), ("", ALL_LOGS)),
+    LOGS: ("", {"audit"}),
+    STORAGE: ("/blobServices/default", WRITES),
+    FILES: ("/fileServices/default", WRITES),
 }
-"""Services that log, by kind: type in Azure, input with the name, path of the part that logs, and
-the categories that must be collected."""
+"""Services that log, by kind: path of the part that logs, and the categories that must be
+collected."""
 LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
 
 WHOLE_GROUP = re.compile(
@@ -61,9 +56,8 @@ def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
     if "tags" not in reviewed().get(resource.kind, {}):
         return
     wanted = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
-    given = input_at(resource, "tags")
-    if not isinstance(given, Mapping):
-        given = {}
+    tags = input_at(resource, "tags")
+    given = tags if isinstance(tags, Mapping) else {}
     if missing := sorted(tag for tag, text in wanted.items() if given.get(tag) != text):
         yield f"has not the stack's tag {', '.join(missing)}"
 
@@ -87,13 +81,13 @@ def _diagnostics(resources: Sequence[Resource], settings: Settings) -> Faults:
         }
         logs.setdefault(str(input_at(setting, "resourceUri")).lower(), set()).update(enabled)
     for service in of_kind(resources, *LOGGING):
-        provider, key, part, wanted = LOGGING[service.kind]
+        part, wanted = LOGGING[service.kind]
+        # The service of files has the name of its account.
+        provider, key = TYPES[STORAGE if service.kind == FILES else service.kind]
         name = f"{input_at(service, key)}{part}"
-        sent = [
-            enabled for uri, enabled in logs.items() if named(uri, f"Microsoft.{provider}", name)
-        ]
+        sent = [enabled for uri, enabled in logs.items() if named(uri, provider, name)]
         if wanted == WRITES and settings.monitoring.storage_reads:
-            wanted = wanted | READS
+            wanted = {*WRITES, "StorageRead"}
         if not any(wanted <= enabled for enabled in sent):
             yield service, f"no diagnostic setting sends its {' and '.join(sorted(wanted))}"
 
@@ -130,11 +124,8 @@ PROTECTED_KINDS = frozenset({STORAGE, CONTAINER, VAULT, "keyvault:Key", REGISTRY
 
 
 def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
-    if (
-        settings.protect
-        and resource.kind in PROTECTED_KINDS
-        and not resource.options.get("protect")
-    ):
+    asked = settings.protect and resource.kind in PROTECTED_KINDS
+    if asked and not resource.options.get("protect"):
         yield "Pulumi's protect option is off"
 
 
@@ -146,8 +137,12 @@ PROTECTED = Rule(
     of_resource=_protected,
 )
 
-ELSEWHERE: Final = frozenset({"network:FlowLog", "privatedns:VirtualNetworkLink"})
+ELSEWHERE: Final = frozenset({"network:FlowLog", LINK})
 """Kinds that Azure, or the owner of a hub, keeps in another group."""
+GLOBAL: Final = frozenset(
+    {"monitor:ActionGroup", "monitor:PrivateLinkScope", "privatedns:PrivateZone", LINK}
+)
+"""Kinds that are in no region."""
 ABROAD: Final = frozenset({"containerregistry:Replication"})
 """Kinds whose resources are in other regions, which the rule `no-copies-outside` holds."""
 
@@ -155,15 +150,21 @@ ABROAD: Final = frozenset({"containerregistry:Replication"})
 def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
     if not resource.type.startswith("azure-native:"):
         return
-    group = [settings.names.resource_group]
+    allowed = {
+        "location": [settings.location],
+        "resourceGroupName": [settings.names.resource_group],
+    }
+    if resource.kind in GLOBAL:
+        allowed["location"].append("global")
     if resource.kind in ELSEWHERE:
-        group.append((settings.network.existing_dns_zones or "").rpartition("/")[2])
-        group.append("NetworkWatcherRG")
-    for key, allowed in (("location", (settings.location, "global")), ("resourceGroupName", group)):
+        hub = (settings.network.existing_dns_zones or "").rpartition("/")[2]
+        allowed["resourceGroupName"] += [hub, "NetworkWatcherRG"]
+    if resource.kind in ABROAD:
+        del allowed["location"]
+    for key, values in allowed.items():
         given = input_at(resource, key)
-        abroad = key == "location" and resource.kind in ABROAD
-        if given is not None and not abroad and not any(same(given, value) for value in allowed):
-            yield f"{key} is {shown(given)} and must be {shown(allowed[0])}"
+        if given is not None and not any(same(given, value) for value in values):
+            yield f"{key} is {shown(given)} and must be {shown(values[0])}"
     if resource.options.get("retainOnDelete"):
         yield "Pulumi's retainOnDelete option is on: a teardown would leave it, and its bill"
 
@@ -210,7 +211,7 @@ NOTHING_IGNORED = Rule(
 def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
     if not resource.type.startswith("azure-native:"):
         return
-    homes = [re.escape(id_.lower().rstrip("/")) for id_ in named_in(settings)]
+    homes = [re.escape(id_.lower().rstrip("/")) for id_ in ids_in(settings)]
     homes.append(_own_group(settings))
     known = re.compile(f"({'|'.join(homes)})(/.*)?")
     for path, value in _texts(resource.inputs):

@@ -1,11 +1,11 @@
 """The invariants of a stack: the required value of each input, in one table by rule, kind and path.
 
-Rules that compare several inputs or resources are in the other modules; extras add rows.
+Rules that compare several inputs or resources are in the other modules; extras add rows. A value
+that is the same in all stacks and guards nothing needs no row, as `reviewed.json` has it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from infra.naming import SubnetRole
 from infra.resources import (
@@ -14,6 +14,7 @@ from infra.resources import (
     CONTAINER,
     DATASTORE,
     INSIGHTS,
+    LINK,
     LOGS,
     NETWORK,
     REGISTRY,
@@ -21,44 +22,18 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
+    value_at,
 )
-from infra.rules.expected import (
-    ANYTHING,
-    OFF,
-    ON,
-    Expected,
-    Row,
-    among,
-    as_set,
-    by_name,
-    exactly,
-    one_of,
-    only_if,
-    optional,
-    shown,
-)
-from infra.rules.literals import SUBNET_OF_DUTY, ZONES
+from infra.rules.expected import ANYTHING, Expected, OfResource, by_name, one_of, optional, shown
+from infra.rules.literals import SUBNET_OF_DUTY
 from infra.rules.network import is_network, is_subnet
-from infra.rules.own_services import cluster_of
+from infra.rules.own_services import by_cluster, cluster_of, ids_in
 from infra.rules.rule import Rule
-from infra.settings import ClusterSettings, Settings
+from infra.settings import Settings
 
-BLOBS = "storage:BlobServiceProperties"
-FILES = "storage:FileServiceProperties"
-AGEING = "storage:ManagementPolicy"
-FLOW_LOG = "network:FlowLog"
-DIAGNOSTIC_SETTING = "monitor:DiagnosticSetting"
-
-STUDIO = frozenset(
-    {
-        "https://mlworkspace.azure.ai",
-        "https://ml.azure.com",
-        "https://*.ml.azure.com",
-        "https://ai.azure.com",
-        "https://*.ai.azure.com",
-    }
-)
-"""Origins of Azure Machine Learning's own pages."""
+DIAGNOSTIC_SETTING: Final = "monitor:DiagnosticSetting"
+FILES: Final = "storage:FileServiceProperties"
+FLOW_LOG: Final = "network:FlowLog"
 
 
 def _ages(name: str, prefixes: list[str], action: str, days: int) -> dict[str, object]:
@@ -74,37 +49,55 @@ def _ages(name: str, prefixes: list[str], action: str, days: int) -> dict[str, o
     }
 
 
-HERE = as_set(lambda settings: settings.location)
-ZONE_REDUNDANT = as_set(lambda s: "Enabled" if s.registry.zone_redundant else "Disabled")
+def _ageing(settings: Settings) -> list[dict[str, object]]:
+    job_logs = ["azureml/ExperimentRun", "snapshots", "snapshotzips"]
+    storage = settings.storage
+    return [
+        _ages("job-logs", job_logs, "delete", storage.snapshot_retention_days),
+        _ages("results", ["results/"], "tierToCool", storage.cool_after_days),
+    ]
 
 
 def own_subnets(settings: Settings) -> bool:
     return settings.nodes is None
 
 
-def _listed(settings: Settings) -> Sequence[str]:
-    return settings.allowed_addresses if settings.public else ()
+def zone_redundancy(settings: Settings) -> str:
+    return "Enabled" if settings.registry.zone_redundant else "Disabled"
 
 
-def _answers(settings: Settings) -> bool:
+def _accounts_answer(settings: Settings) -> bool:
     """Whether the accounts have public endpoints, which their rules close to all but the listed."""
     return settings.public or settings.storage.public_access == "denied"
 
 
-def _queried(settings: Settings) -> str:
-    return "Disabled" if _hidden(settings) and not settings.public else "Enabled"
+def _listed(settings: Settings) -> Expected:
+    return optional(
+        one_of(
+            *(settings.allowed_addresses if settings.public else ()),
+            text="an address of allowed_addresses in the allowlisted profile",
+        )
+    )
 
 
+# Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
+# endpoint. Nothing reports to Application Insights, so only an open platform lets reports in.
 def _hidden(settings: Settings) -> bool:
     """Whether logs are sent through a private endpoint."""
     return "monitor" in settings.endpoint_kinds
 
 
-LOGGED = as_set(lambda s: "Disabled" if _hidden(s) else "Enabled")
-REPORTED = as_set(lambda s: "Enabled" if s.public and not _hidden(s) else "Disabled")
-QUERIED = {"publicNetworkAccessForQuery": as_set(_queried)}
-"""Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
-endpoint. Nothing reports to Application Insights, so only an open platform lets reports in."""
+def _logged(settings: Settings) -> str:
+    return "Disabled" if _hidden(settings) else "Enabled"
+
+
+def _reported(settings: Settings) -> str:
+    return "Enabled" if settings.public and not _hidden(settings) else "Disabled"
+
+
+def _queried(settings: Settings) -> str:
+    return "Disabled" if _hidden(settings) and not settings.public else "Enabled"
+
 
 NO_PUBLIC_ENDPOINT = Rule(
     "no-public-endpoint",
@@ -113,32 +106,26 @@ NO_PUBLIC_ENDPOINT = Rule(
     "open to the listed addresses.",
     "Disable public access, or choose the network profile that allows it.",
     {
-        CONTAINER: {"publicAccess": exactly("None")},
-        WORKSPACE: {
-            "publicNetworkAccess": as_set(lambda s: "Enabled" if s.public else "Disabled"),
-        },
+        CONTAINER: {"publicAccess": "None"},
+        WORKSPACE: {"publicNetworkAccess": lambda s: "Enabled" if s.public else "Disabled"},
         VAULT: {
-            "properties.publicNetworkAccess": exactly("Disabled"),
-            "properties.networkAcls.defaultAction": exactly("Deny"),
-            "properties.networkAcls.bypass": one_of("AzureServices", "None"),
+            "properties.publicNetworkAccess": "Disabled",
+            "properties.networkAcls.defaultAction": "Deny",
         },
-        REGISTRY: {
-            "publicNetworkAccess": exactly("Disabled"),
-            "networkRuleBypassOptions": one_of("AzureServices", "None"),
-        },
+        REGISTRY: {"publicNetworkAccess": "Disabled"},
         STORAGE: {
-            "publicNetworkAccess": Expected(
-                lambda s: "as set" if _answers(s) else shown("Disabled"),
-                lambda given, s: _answers(s) or given == "Disabled",
-            ),
-            "networkRuleSet.defaultAction": exactly("Deny"),
-            "networkRuleSet.bypass": one_of("AzureServices", "None"),
-            "networkRuleSet.ipRules[].iPAddressOrRange": optional(
-                among(_listed, "an address of allowed_addresses in the allowlisted profile")
-            ),
+            "publicNetworkAccess": lambda s: ANYTHING if _accounts_answer(s) else "Disabled",
+            "networkRuleSet.defaultAction": "Deny",
+            "networkRuleSet.ipRules[].iPAddressOrRange": _listed,
         },
-        LOGS: {"publicNetworkAccessForIngestion": LOGGED, **QUERIED},
-        INSIGHTS: {"publicNetworkAccessForIngestion": REPORTED, **QUERIED},
+        LOGS: {
+            "publicNetworkAccessForIngestion": _logged,
+            "publicNetworkAccessForQuery": _queried,
+        },
+        INSIGHTS: {
+            "publicNetworkAccessForIngestion": _reported,
+            "publicNetworkAccessForQuery": _queried,
+        },
     },
 )
 
@@ -148,45 +135,48 @@ NODES_WITHOUT_PUBLIC_ADDRESS = Rule(
     "Set the properties when the cluster is created: Azure cannot change them later.",
     {
         COMPUTE: {
-            "properties.properties.enableNodePublicIp": OFF,
-            "properties.properties.remoteLoginPortPublicAccess": exactly("Disabled"),
+            "properties.properties.enableNodePublicIp": False,
+            "properties.properties.remoteLoginPortPublicAccess": "Disabled",
         },
-        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": ON},
+        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": True},
     },
 )
 
 
-def zones(settings: Settings) -> tuple[str, ...]:
-    groups = [endpoint.group for endpoint in settings.endpoint_kinds.values()]
-    return tuple(sorted(frozenset().union(*(ZONES[group] for group in groups))))
+def _zones(settings: Settings) -> set[str]:
+    return {zone for endpoint in settings.endpoint_kinds.values() for zone in endpoint.zones}
 
 
-def is_zone(id_: str, settings: Settings) -> bool:
+def _zone(settings: Settings) -> Expected:
+    return one_of(*_zones(settings), text="a zone of one of the stack's endpoints")
+
+
+def _zone_id(settings: Settings) -> Expected:
     group = (
         settings.network.existing_dns_zones or f"/resourceGroups/{settings.names.resource_group}"
     )
-    return any(
-        id_.lower().endswith(f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}".lower())
-        for zone in zones(settings)
+    ends = tuple(
+        f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}".lower()
+        for zone in _zones(settings)
+    )
+    return Expected(
+        "a zone of the stack or of network.existing_dns_zones",
+        lambda given: str(given).lower().endswith(ends),
     )
 
 
-def _peers(settings: Settings) -> dict[str, bool]:
-    """Return whether the gateway of each peer is used, by the peer's id in lower case."""
+def _peers(settings: Settings) -> Expected | None:
+    """Expect the peers of the settings, with the gateway of one of them or none."""
     gateway = (settings.network.remote_gateway or "").lower()
-    return {id_.lower(): id_.lower() == gateway for id_ in settings.network.peer_with}
+    peers = {id_.lower(): id_.lower() == gateway for id_ in settings.network.peer_with}
 
+    def peered(given: Sequence[Mapping[str, Any]]) -> bool:
+        ids = [str(value_at(peering, "remoteVirtualNetwork.id")).lower() for peering in given]
+        uses = [peering.get("useRemoteGateways") for peering in given]
+        known = all(isinstance(use, bool) for use in uses)
+        return known and sorted(zip(ids, uses, strict=True)) == sorted(peers.items())
 
-def _peered(given: Sequence[Mapping[str, Any]], settings: Settings) -> bool:
-    peers = [
-        (
-            str((peering.get("remoteVirtualNetwork") or {}).get("id")).lower(),
-            peering["useRemoteGateways"],
-        )
-        for peering in given
-        if isinstance(peering.get("useRemoteGateways"), bool)
-    ]
-    return len(peers) == len(given) and sorted(peers) == sorted(_peers(settings).items())
+    return Expected(f"those with {shown(peers)}", peered) if peers else None
 
 
 OWN_NETWORK = Rule(
@@ -196,33 +186,20 @@ OWN_NETWORK = Rule(
     "Remove it; to connect another network, name it in the stack's settings.",
     {
         NETWORK: {
-            "addressSpace.addressPrefixes[]": as_set(lambda s: s.network.address_space),
-            "virtualNetworkPeerings": only_if(
-                lambda s: bool(s.network.peer_with),
-                Expected(lambda s: f"those with {shown(_peers(s))}", _peered),
-            ),
-            "virtualNetworkPeerings[].allowGatewayTransit": OFF,
-            "dhcpOptions.dnsServers": only_if(
-                lambda s: bool(s.network.dns_servers), as_set(lambda s: list(s.network.dns_servers))
-            ),
+            "addressSpace.addressPrefixes[]": lambda s: s.network.address_space,
+            "virtualNetworkPeerings": _peers,
+            "virtualNetworkPeerings[].allowGatewayTransit": False,
+            "dhcpOptions.dnsServers": lambda s: list(s.network.dns_servers) or None,
         },
-        "privatedns:PrivateZone": {
-            "privateZoneName": among(zones, "a zone of one of the stack's endpoints")
-        },
-        "privatedns:VirtualNetworkLink": {
-            "privateZoneName": among(zones, "a zone of one of the stack's endpoints"),
-            "registrationEnabled": OFF,
-            "virtualNetwork.id": Expected(
-                lambda _: "the stack's network or one of its peers",
-                lambda given, s: is_network(str(given), s),
+        "privatedns:PrivateZone": {"privateZoneName": _zone},
+        LINK: {
+            "privateZoneName": _zone,
+            "registrationEnabled": False,
+            "virtualNetwork.id": lambda s: Expected(
+                "the stack's network or one of its peers", lambda id_: is_network(str(id_), s)
             ),
         },
-        "network:PrivateDnsZoneGroup": {
-            "privateDnsZoneConfigs[].privateDnsZoneId": Expected(
-                lambda _: "a zone of the stack or of network.existing_dns_zones",
-                lambda given, s: is_zone(str(given), s),
-            ),
-        },
+        "network:PrivateDnsZoneGroup": {"privateDnsZoneConfigs[].privateDnsZoneId": _zone_id},
     },
 )
 
@@ -233,29 +210,28 @@ NO_KEYS = Rule(
     "Disable the other authentication method, and give an identity a role instead.",
     {
         STORAGE: {
-            "allowSharedKeyAccess": OFF,
-            "allowBlobPublicAccess": OFF,
-            "isLocalUserEnabled": OFF,
-            "isSftpEnabled": OFF,
-            "isNfsV3Enabled": optional(OFF),
-            "defaultToOAuthAuthentication": ON,
+            "allowSharedKeyAccess": False,
+            "allowBlobPublicAccess": False,
+            "isLocalUserEnabled": False,
+            "isSftpEnabled": False,
+            "defaultToOAuthAuthentication": True,
         },
-        REGISTRY: {"adminUserEnabled": OFF, "anonymousPullEnabled": OFF},
+        REGISTRY: {"adminUserEnabled": False, "anonymousPullEnabled": False},
         VAULT: {
-            "properties.tenantId": as_set(lambda settings: settings.subscription.tenant),
-            "properties.enableRbacAuthorization": ON,
-            "properties.enabledForDeployment": OFF,
-            "properties.enabledForDiskEncryption": OFF,
-            "properties.enabledForTemplateDeployment": OFF,
+            "properties.tenantId": lambda s: s.subscription.tenant,
+            "properties.enableRbacAuthorization": True,
+            "properties.enabledForDeployment": False,
+            "properties.enabledForDiskEncryption": False,
+            "properties.enabledForTemplateDeployment": False,
         },
-        WORKSPACE: {"systemDatastoresAuthMode": exactly("Identity")},
-        COMPUTE: {"properties.disableLocalAuth": ON},
+        WORKSPACE: {"systemDatastoresAuthMode": "Identity"},
+        COMPUTE: {"properties.disableLocalAuth": True},
         DATASTORE: {
-            "properties.credentials.credentialsType": exactly("None"),
-            "properties.serviceDataAccessAuthIdentity": exactly("WorkspaceUserAssignedIdentity"),
+            "properties.credentials.credentialsType": "None",
+            "properties.serviceDataAccessAuthIdentity": "WorkspaceUserAssignedIdentity",
         },
-        LOGS: {"features.disableLocalAuth": ON},
-        INSIGHTS: {"disableLocalAuth": ON},
+        LOGS: {"features.disableLocalAuth": True},
+        INSIGHTS: {"disableLocalAuth": True},
     },
 )
 
@@ -265,8 +241,8 @@ TLS = Rule(
     "service here offers a choice.",
     "Set minimumTlsVersion, enableHttpsTrafficOnly and the datastore's protocol.",
     {
-        STORAGE: {"minimumTlsVersion": exactly("TLS1_2"), "enableHttpsTrafficOnly": ON},
-        DATASTORE: {"properties.protocol": exactly("https")},
+        STORAGE: {"minimumTlsVersion": "TLS1_2", "enableHttpsTrafficOnly": True},
+        DATASTORE: {"properties.protocol": "https"},
     },
 )
 
@@ -277,10 +253,8 @@ ENCRYPTED = Rule(
     "Set it when the resource is created: Azure cannot change infrastructure encryption later.",
     {
         STORAGE: {
-            "encryption.requireInfrastructureEncryption": ON,
-            "encryption.keySource": exactly("Microsoft.Storage"),
-            "encryption.services.blob.enabled": ON,
-            "encryption.services.file.enabled": optional(ON),
+            "encryption.requireInfrastructureEncryption": True,
+            "encryption.keySource": "Microsoft.Storage",
         },
     },
 )
@@ -288,84 +262,53 @@ ENCRYPTED = Rule(
 RECOVERABLE = Rule(
     "recoverable",
     "What is deleted by mistake can be restored, and logs are kept, for the days of the stack's "
-    "settings; only logs, code and results of jobs are deleted by age.",
+    "settings; only logs, code and results of jobs are deleted by age. In production a deleted "
+    "vault cannot be purged before its retention period ends.",
     "Restore the retention; to shorten it on purpose, change the stack's settings.",
     {
-        BLOBS: {
-            f"{policy}.{key}": expected
-            for policy in ("deleteRetentionPolicy", "containerDeleteRetentionPolicy")
-            for key, expected in {
-                "enabled": ON,
-                "days": as_set(lambda s: s.storage.soft_delete_retention_days),
-                "allowPermanentDelete": optional(OFF),
-            }.items()
+        "storage:BlobServiceProperties": {
+            "deleteRetentionPolicy.enabled": True,
+            "deleteRetentionPolicy.days": lambda s: s.storage.soft_delete_retention_days,
+            "containerDeleteRetentionPolicy.enabled": True,
+            "containerDeleteRetentionPolicy.days": lambda s: s.storage.soft_delete_retention_days,
         },
         FILES: {
-            "shareDeleteRetentionPolicy.enabled": ON,
-            "shareDeleteRetentionPolicy.days": as_set(
-                lambda s: s.storage.soft_delete_retention_days
-            ),
+            "shareDeleteRetentionPolicy.enabled": True,
+            "shareDeleteRetentionPolicy.days": lambda s: s.storage.soft_delete_retention_days,
         },
-        AGEING: {
-            "policy.rules": as_set(
-                lambda s: [
-                    _ages(
-                        "job-logs",
-                        ["azureml/ExperimentRun", "snapshots", "snapshotzips"],
-                        "delete",
-                        s.storage.snapshot_retention_days,
-                    ),
-                    _ages("results", ["results/"], "tierToCool", s.storage.cool_after_days),
-                ]
-            ),
-        },
+        "storage:ManagementPolicy": {"policy.rules": _ageing},
         VAULT: {
-            "properties.enableSoftDelete": ON,
-            "properties.softDeleteRetentionInDays": as_set(
-                lambda s: s.vault.soft_delete_retention_days
+            "properties.enableSoftDelete": True,
+            "properties.softDeleteRetentionInDays": lambda s: s.vault.soft_delete_retention_days,
+            "properties.enablePurgeProtection": lambda s: (
+                True if s.protect or s.vault.purge_protection else optional(True)
             ),
         },
         REGISTRY: {
-            "policies.retentionPolicy.days": as_set(lambda s: s.registry.untagged_retention_days),
+            "policies.retentionPolicy.days": lambda s: s.registry.untagged_retention_days,
         },
         LOGS: {
-            "retentionInDays": as_set(lambda s: s.monitoring.retention_days),
-            "workspaceCapping.dailyQuotaGb": as_set(lambda s: s.monitoring.daily_cap_gb),
+            "retentionInDays": lambda s: s.monitoring.retention_days,
+            "workspaceCapping.dailyQuotaGb": lambda s: s.monitoring.daily_cap_gb,
         },
     },
-)
-
-OWN_REGION = Rule(
-    "own-region",
-    "Data, images, logs and nodes are in the region of the stack's settings.",
-    "Deploy another stack for another region.",
-    {kind: {"location": HERE} for kind in (STORAGE, REGISTRY, VAULT, WORKSPACE, LOGS, COMPUTE)},
 )
 
 NO_COPIES = Rule(
     "no-copies-outside",
     "Data, images and logs stay in the stack: no replication to other tenants, no export from the "
-    "registry, no copy of it in a region that the settings do not name, no foreign page that reads "
-    "blobs, and no logs sent elsewhere.",
+    "registry, no copy of it in a region that the settings do not name, and no logs sent "
+    "elsewhere.",
     "Remove the way out; to use a service that exists already, name it in the stack's settings.",
     {
-        STORAGE: {
-            "allowCrossTenantReplication": OFF,
-            "allowedCopyScope": one_of("AAD", "PrivateLink"),
-            "sasPolicy.sasExpirationPeriod": exactly("1.00:00:00"),
-        },
-        REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
-        BLOBS: {"cors.corsRules[].allowedOrigins": exactly(sorted(STUDIO))},
-        DATASTORE: {"properties.endpoint": exactly("core.windows.net")},
+        STORAGE: {"allowCrossTenantReplication": False},
+        REGISTRY: {"policies.exportPolicy.status": "disabled"},
         WORKSPACE: {
-            "applicationInsights": only_if(
-                lambda s: s.monitoring.application_insights, by_name(lambda s: s.names.insights)
+            "applicationInsights": lambda s: (
+                by_name(s.names.insights) if s.monitoring.application_insights else None
             ),
         },
-        FLOW_LOG: {
-            "storageId": as_set(lambda s: s.network.flow_logs_to or ""),
-            "enabled": ON,
-        },
+        FLOW_LOG: {"storageId": lambda s: s.network.flow_logs_to or "", "enabled": True},
     },
 )
 
@@ -376,64 +319,44 @@ HIGH_BUSINESS_IMPACT = Rule(
     "Set it when the workspace is created: Azure cannot change hbiWorkspace later.",
     {
         WORKSPACE: {
-            "hbiWorkspace": ON,
-            "v1LegacyMode": OFF,
-            "managedNetwork.isolationMode": exactly("Disabled"),
-            "enableDataIsolation": as_set(
-                lambda s: bool(s.storage.existing_default or s.vault.existing)
-            ),
+            "hbiWorkspace": True,
+            "v1LegacyMode": False,
+            "managedNetwork.isolationMode": "Disabled",
+            "enableDataIsolation": lambda s: bool(s.storage.existing_default or s.vault.existing),
         }
     },
 )
-
-CLUSTERS_REST_AT_ZERO = Rule(
-    "clusters-rest-at-zero",
-    "Every cluster scales down to zero nodes.",
-    "Set minNodeCount to 0; an idle node is billed by the hour.",
-    {COMPUTE: {"properties.properties.scaleSettings.minNodeCount": exactly(0)}},
-)
-
-
-def _as_set(read: Callable[[ClusterSettings], object]) -> Row:
-    """Expect the cluster to be as in the settings; `identity-of-duty` refuses an unknown one."""
-
-    def row(resource: Resource, settings: Settings) -> Expected | None:
-        cluster = cluster_of(resource, settings)
-        return None if cluster is None else exactly(read(cluster))
-
-    return row
-
 
 CLUSTERS_AS_SET = Rule(
     "clusters-as-set",
-    "Every cluster has the size, the priority, the nodes and the idle time of the stack's "
-    "settings, from which the budget was planned.",
-    "Change the stack's settings rather than the cluster.",
+    "Every cluster scales down to zero nodes, and has the size, the priority, the nodes and the "
+    "idle time of the stack's settings, from which the budget was planned.",
+    "Change the stack's settings rather than the cluster; an idle node is billed by the hour.",
     {
         COMPUTE: {
-            "properties.properties.vmSize": _as_set(lambda cluster: cluster.size),
-            "properties.properties.vmPriority": _as_set(lambda cluster: cluster.azure_priority),
-            "properties.properties.scaleSettings.maxNodeCount": _as_set(
-                lambda cluster: cluster.max_nodes
+            "properties.properties.vmSize": by_cluster(lambda it, _: it.size),
+            "properties.properties.vmPriority": by_cluster(lambda it, _: it.azure_priority),
+            "properties.properties.scaleSettings.minNodeCount": 0,
+            "properties.properties.scaleSettings.maxNodeCount": by_cluster(
+                lambda it, _: it.max_nodes
             ),
-            "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": _as_set(
-                lambda cluster: f"PT{cluster.idle_seconds_before_scale_down}S"
+            "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": by_cluster(
+                lambda it, _: f"PT{it.idle_seconds_before_scale_down}S"
             ),
         }
     },
 )
 
 
-def in_subnet(role: SubnetRole) -> Expected:
+def in_subnet(role: SubnetRole) -> Callable[[Settings], Expected]:
     """Expect the id of a subnet of the stack."""
-    return Expected(lambda _: f"the {role} subnet", lambda given, s: is_subnet(str(given), role, s))
+    return lambda s: Expected(f"the {role} subnet", lambda id_: is_subnet(str(id_), role, s))
 
 
-def _of_nodes(resource: Resource, settings: Settings) -> Expected | None:
-    if settings.nodes is not None:
-        return None
+def _subnet_of_nodes(resource: Resource, settings: Settings) -> Expected | None:
     cluster = cluster_of(resource, settings)
-    return in_subnet(SUBNET_OF_DUTY[cluster.duty] if cluster else "training")
+    role = SUBNET_OF_DUTY[cluster.duty] if cluster else "training"
+    return in_subnet(role)(settings) if own_subnets(settings) else None
 
 
 NODES_IN_THEIR_SUBNET = Rule(
@@ -442,21 +365,10 @@ NODES_IN_THEIR_SUBNET = Rule(
     "in the training subnet, which does not; other machines are in their own.",
     "Set the subnet when the cluster is created: Azure cannot change it later.",
     {
-        COMPUTE: {"properties.properties.subnet.id": _of_nodes},
-        WORKSPACE: {"serverlessComputeSettings.serverlessComputeCustomSubnet": _of_nodes},
-    },
-)
-
-PURGE_PROTECTION = Rule(
-    "purge-protection",
-    "In production a deleted vault cannot be purged before its retention period ends.",
-    "Set it to true, or omit it where a vault may be purged.",
-    {
-        VAULT: {
-            "properties.enablePurgeProtection": lambda _, s: (
-                ON if s.protect or s.vault.purge_protection else optional(ON)
-            )
-        }
+        COMPUTE: {"properties.properties.subnet.id": OfResource(_subnet_of_nodes)},
+        WORKSPACE: {
+            "serverlessComputeSettings.serverlessComputeCustomSubnet": OfResource(_subnet_of_nodes)
+        },
     },
 )
 
@@ -466,39 +378,26 @@ AS_DECLARED = Rule(
     "Restore the input; or record it with `make -C tools snapshots`, in a commit that says why.",
     {
         ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")},
-        CONTAINER: {"containerName": one_of("raw", "prepared", "results")},
-        COMPUTE: {
-            "properties.computeLocation": HERE,
-            "properties.properties.subnet.id": only_if(own_subnets, optional(ANYTHING)),
-        },
+        COMPUTE: {"properties.computeLocation": lambda s: s.location},
         DATASTORE: {
-            "name": one_of(
-                *(f"training_data_{container}" for container in ("raw", "prepared", "results"))
-            ),
-            "properties.containerName": one_of("raw", "prepared", "results"),
-            "properties.subscriptionId": among(
-                lambda s: (s.subscription.id, *(id_.split("/")[2] for id_ in named_in(s))),
-                "the stack's or that of a service in its settings",
+            "properties.subscriptionId": lambda s: one_of(
+                *(s.subscription.id, *(id_.split("/")[2] for id_ in ids_in(s))),
+                text="the stack's or that of a service in its settings",
             ),
         },
-        REGISTRY: {"zoneRedundancy": ZONE_REDUNDANT},
+        REGISTRY: {"zoneRedundancy": zone_redundancy},
         STORAGE: {
             "kind": one_of("BlockBlobStorage", "StorageV2"),
-            "sku.name": among(
-                lambda s: (
+            "sku.name": lambda s: one_of(
+                *(
                     f"Standard_{s.storage.default_redundancy}",
                     f"Premium_{s.storage.data_redundancy}",
                 ),
-                "of the redundancy of the stack's settings",
-            ),
-        },
-        WORKSPACE: {
-            "serverlessComputeSettings.serverlessComputeCustomSubnet": only_if(
-                own_subnets, ANYTHING
+                text="of the redundancy of the stack's settings",
             ),
         },
         DIAGNOSTIC_SETTING: {"metrics[].category": optional(one_of("AllMetrics", "Transaction"))},
-        FLOW_LOG: {"networkWatcherName": as_set(lambda s: f"NetworkWatcher_{s.location}")},
+        FLOW_LOG: {"networkWatcherName": lambda s: f"NetworkWatcher_{s.location}"},
         "network:ServiceEndpointPolicy": {
             "serviceEndpointPolicyDefinitions[].name": one_of("machine-learning", "own-accounts"),
             "serviceEndpointPolicyDefinitions[].service": one_of("Global", "Microsoft.Storage"),
@@ -506,19 +405,3 @@ AS_DECLARED = Rule(
     },
 )
 """`closed_world.as_declared` adds the inputs that are the same in all stacks."""
-
-
-def named_in(tree: Any) -> Iterator[str]:
-    """Yield every id that the settings name."""
-    if isinstance(tree, str):
-        if tree.startswith("/subscriptions/"):
-            yield tree
-    elif isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from named_in(value)
-    elif isinstance(tree, list | tuple):
-        for value in tree:
-            yield from named_in(value)
-    elif is_dataclass(tree) and not isinstance(tree, type):
-        for field in fields(tree):
-            yield from named_in(getattr(tree, field.name))

@@ -50,23 +50,3 @@ WRITES_JOB_OUTPUTS: Final = f"(({_WRITES}) OR ({_PATH} StringStartsWith 'azureml
 IDENTITY_OF_DUTY: Final = {"train": "training", "prepare": "preparation", "build": "build"}
 SUBNET_OF_DUTY: Final = {"train": "training", "prepare": "training", "build": "build"}
 """Only image builds may reach the internet."""
-IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving", "encryption")
-
-ZONES: Final[Mapping[str, frozenset[str]]] = {
-    "amlworkspace": frozenset({"privatelink.api.azureml.ms", "privatelink.notebooks.azure.net"}),
-    "registry": frozenset({"privatelink.azurecr.io"}),
-    "blob": frozenset({"privatelink.blob.core.windows.net"}),
-    "file": frozenset({"privatelink.file.core.windows.net"}),
-    "vault": frozenset({"privatelink.vaultcore.azure.net"}),
-    "azuremonitor": frozenset(
-        {
-            "privatelink.monitor.azure.com",
-            "privatelink.oms.opinsights.azure.com",
-            "privatelink.ods.opinsights.azure.com",
-            "privatelink.agentsvc.azure-automation.net",
-            "privatelink.blob.core.windows.net",
-        }
-    ),
-}
-"""Zones in which the names of a sub-resource are recorded (Azure Private Link, "Private DNS zone
-values")."""

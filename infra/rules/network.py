@@ -6,22 +6,10 @@ from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
-from infra.resources import (
-    NETWORK,
-    REGISTRY,
-    STORAGE,
-    VAULT,
-    WORKSPACE,
-    Resource,
-    entries_at,
-    input_at,
-    of_kind,
-    texts_at,
-)
+from infra.resources import NETWORK, Resource, entries_at, input_at, of_kind, texts_at
 from infra.rules.expected import values_at
 from infra.rules.facts import Allowed, Traffic, of_leaves
-from infra.rules.literals import ZONES
-from infra.rules.own_services import targets
+from infra.rules.own_services import TYPES, targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
@@ -49,12 +37,9 @@ SERVICES: Final[Mapping[str, frozenset[str]]] = {
 "Configure inbound and outbound network traffic"). A tag without the region would include every
 customer's resources in every region."""
 
-INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB}
-"""Ports on which a subnet of the trunk may reach the internet."""
 ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 """Ports of private endpoints: HTTPS, and the workspace's file share."""
 DNS: Final = frozenset({"53"})
-NO_PORTS: Final[frozenset[str]] = frozenset()
 
 
 def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
@@ -136,19 +121,19 @@ def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
 
 def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
     """Yield the traffic that a rule allows beyond that of its subnet."""
-    own_faults = _traffic(role).faults
-    if own_faults is not None:
-        yield from own_faults(rule, settings)
+    of_leaf = _of_leaf(role)
+    if of_leaf.faults is not None:
+        yield from of_leaf.faults(rule, settings)
         return
     near, far = ("destination", "source"), ("source", "destination")
     own, other = near if _is(rule, "direction", "Inbound") else far
-    plan = settings.address_plan.subnets
     for address in texts_at(rule, f"{own}AddressPrefix"):
-        if not _within(address, [plan[role]] if role in plan else []):
+        if not _within(address, settings.address_plan.subnets[role]):
             yield f"is about {address}, which is not its subnet"
     ports = set(texts_at(rule, "destinationPortRange"))
+    traffic = _inbound(role, settings) if other == "source" else _outbound(role, settings)
     for address in texts_at(rule, f"{other}AddressPrefix"):
-        permitted = _ports(address, role, settings, inbound=other == "source")
+        permitted = _ports(address, traffic, settings)
         if permitted is not None and not ports <= permitted:
             yield (
                 f"allows traffic with {address} on ports {', '.join(sorted(ports))} instead of "
@@ -156,67 +141,52 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
             )
 
 
-def _traffic(role: SubnetRole) -> Traffic:
+def _of_leaf(role: SubnetRole) -> Traffic:
     """Return the traffic of a leaf's subnet; none for those of the trunk."""
     return next((facts.traffic[role] for facts in of_leaves() if role in facts.traffic), Traffic())
 
 
-def _ports(
-    address: str, role: SubnetRole, settings: Settings, *, inbound: bool
-) -> frozenset[str] | None:
-    """Return the ports of the allowed traffic between a subnet and an address; None for all."""
-    if role != "endpoints" and _within(address, [settings.address_plan.subnets[role]]):
-        return None
-    allowed = _inbound(role, settings) if inbound else _outbound(role, settings)
+def _ports(address: str, traffic: Allowed, settings: Settings) -> frozenset[str] | None:
+    """Return the ports of the allowed traffic with an address; None for all."""
     tag = address.replace(f".{settings.location}", ".{region}")
-    return next(
-        (
-            ports
-            for other, ports in allowed
-            if other == tag or (isinstance(other, IPv4Network) and _within(address, [other]))
-        ),
-        NO_PORTS,
-    )
+    for other, ports in traffic:
+        if other == tag or (isinstance(other, IPv4Network) and _within(address, other)):
+            return ports
+    return frozenset()
 
 
 def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
     plan, network = settings.address_plan, settings.network
-    if role == "endpoints":
-        peers = map(IPv4Network, network.peer_address_spaces)
-        return [
-            *(
-                (plan.subnets[nodes], ENDPOINT_PORTS)
-                for nodes in ("training", "build")
-                if nodes in plan.subnets
-            ),
-            *((other, HTTPS) for other in (plan.space, *peers)),
-        ]
-    return _traffic(role).inbound(settings)
+    if role != "endpoints":
+        return [(plan.subnets[role], None), *_of_leaf(role).inbound(settings)]
+    nodes = [plan.subnets[nodes] for nodes in ("training", "build") if nodes in plan.subnets]
+    others = [plan.space, *map(IPv4Network, network.peer_address_spaces)]
+    return [*((one, ENDPOINT_PORTS) for one in nodes), *((one, HTTPS) for one in others)]
 
 
 def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
-    network = settings.network
+    plan, network = settings.address_plan, settings.network
     if role == "endpoints":
         return []
-    elsewhere = map(IPv4Network, network.existing_endpoints.values())
+    endpoints: list[str | IPv4Network] = [
+        plan.subnets["endpoints"],
+        *map(IPv4Network, network.existing_endpoints.values()),
+        *(["Storage.{region}"] if network.storage_over_smb else []),
+    ]
     return [
+        (plan.subnets[role], None),
         *((IPv4Network(server), DNS) for server in network.dns_servers),
-        *(
-            (other, ENDPOINT_PORTS)
-            for other in (settings.address_plan.subnets["endpoints"], *elsewhere)
-        ),
-        *([("Storage.{region}", ENDPOINT_PORTS)] if network.storage_over_smb else []),
+        *((one, ENDPOINT_PORTS) for one in endpoints),
         *SERVICES.items(),
-        ("Internet", INTERNET.get(role, _traffic(role).internet)),
+        ("Internet", WEB if role == "build" else _of_leaf(role).internet),
     ]
 
 
-def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
+def _within(address: str, space: IPv4Network) -> bool:
     try:
-        network = IPv4Network(address)
+        return IPv4Network(address).subnet_of(space)
     except ValueError:
         return False
-    return any(network.subnet_of(range_) for range_ in ranges)
 
 
 def _matches_all(rule: Mapping[str, Any]) -> bool:
@@ -300,15 +270,6 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Sub-resources of each service that have a private endpoint."""
 
-NAME_INPUTS: Final = {
-    VAULT: "vaultName",
-    REGISTRY: "registryName",
-    STORAGE: "accountName",
-    WORKSPACE: "workspaceName",
-    "monitor:PrivateLinkScope": "scopeName",
-}
-"""Services with private endpoints, and the inputs with their names."""
-
 
 def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = targets(resources, settings)
@@ -319,15 +280,16 @@ def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
         connections = entries_at(endpoint, "privateLinkServiceConnections")
         for connection in connections:
             id_ = str(connection.get("privateLinkServiceId"))
-            label = next((one for one, target in services if named(id_, *target)), "")
+            label = next((one for one, target in services.items() if named(id_, *target)), "")
             for group in connection.get("groupIds") or ("",):
                 if group in GROUPS.get(label, ()):
                     reached.add((label, group))
                 else:
                     yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
-    for service in of_kind(resources, *NAME_INPUTS):
-        name = str(input_at(service, NAME_INPUTS[service.kind])).lower()
-        label = next((one for one, (_, known) in services if known.lower() == name), "")
+    for service in of_kind(resources, *TYPES):
+        type_, key = TYPES[service.kind]
+        id_ = f"/providers/{type_}/{input_at(service, key)}"
+        label = next((one for one, target in services.items() if named(id_, *target)), "")
         for group in GROUPS.get(label, ()):
             if (label, group) not in reached:
                 yield service, f"has no private endpoint for {group}"
@@ -343,6 +305,7 @@ PRIVATE_ENDPOINTS = Rule(
 
 
 def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
+    zones = {kind.group: kind.zones for kind in settings.endpoint_kinds.values()}
     groups = {
         str(input_at(group, "privateEndpointName")).lower(): {
             resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
@@ -354,7 +317,7 @@ def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
         name = str(input_at(endpoint, "privateEndpointName")).lower()
         wanted: set[str] = set()
         for connection in entries_at(endpoint, "privateLinkServiceConnections"):
-            wanted.update(*(ZONES.get(group, ()) for group in connection.get("groupIds") or ()))
+            wanted.update(*(zones.get(group, ()) for group in connection.get("groupIds") or ()))
         if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
             yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
 

@@ -1,11 +1,12 @@
-"""The services of a stack, and the rule that everything refers to them and to no others.
+"""The services of a stack, and the rules that everything refers to them and to no others.
 
 Their names are read from the stack itself: a service that exists keeps its name, however names are
 formed now.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.resources import (
@@ -14,6 +15,7 @@ from infra.resources import (
     DATASTORE,
     INSIGHTS,
     LOGS,
+    NETWORK,
     REGISTRY,
     STORAGE,
     VAULT,
@@ -22,16 +24,29 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import same, shown, values_at
+from infra.rules.expected import UNCHECKED, OfResource, Required, same, shown, values_at
 from infra.rules.facts import extended, of_leaves
 from infra.rules.rule import Faults, Rule
 from infra.settings import ClusterSettings, Settings
 
-Targets = Sequence[tuple[str, tuple[str, str]]]
-"""Services of a stack: label, Azure type and name."""
 ALIAS: Final = "/services/Azure/MachineLearning"
 """Azure Machine Learning's own accounts, in a service endpoint policy."""
 ACCOUNTS: Final = ("default", "data")
+TYPES: Final[Mapping[str, tuple[str, str]]] = {
+    STORAGE: ("Microsoft.Storage/storageAccounts", "accountName"),
+    VAULT: ("Microsoft.KeyVault/vaults", "vaultName"),
+    REGISTRY: ("Microsoft.ContainerRegistry/registries", "registryName"),
+    LOGS: ("Microsoft.OperationalInsights/workspaces", "workspaceName"),
+    WORKSPACE: ("Microsoft.MachineLearningServices/workspaces", "workspaceName"),
+    NETWORK: ("Microsoft.Network/virtualNetworks", "virtualNetworkName"),
+    "monitor:PrivateLinkScope": ("Microsoft.Insights/privateLinkScopes", "scopeName"),
+    "network:BastionHost": ("Microsoft.Network/bastionHosts", "bastionHostName"),
+    "network:NetworkSecurityGroup": (
+        *("Microsoft.Network/networkSecurityGroups", "networkSecurityGroupName"),
+    ),
+    "network:PublicIPAddress": ("Microsoft.Network/publicIPAddresses", "publicIpAddressName"),
+}
+"""Types in Azure, and inputs with the names, of services that roles, endpoints and logs are of."""
 _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     CONTAINER: {"accountName": ACCOUNTS},
     "storage:BlobServiceProperties": {"accountName": ACCOUNTS},
@@ -53,63 +68,29 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 """Inputs that refer to a service by id, name or address, and the services that they may mean."""
 
 
-def references() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Return the references of the trunk and of the leaves."""
-    return extended(_REFERENCES, *(facts.references for facts in of_leaves()))
-
-
-REQUIRED: Final = frozenset(
-    {
-        "accountName",
-        "containerRegistry",
-        "keyVault",
-        "linkedResourceId",
-        "properties.accountName",
-        "scopeName",
-        "scopes[]",
-        "storageAccount",
-        "vaultName",
-        "workspaceId",
-        "workspaceName",
-        "workspaceResourceId",
+def targets(resources: Sequence[Resource], settings: Settings) -> dict[str, tuple[str, str]]:
+    """Return Azure type and name of the services of a stack, declared or existing, by label."""
+    storage = settings.storage
+    found = {
+        "default": (STORAGE, "storage-default", storage.existing_default),
+        "data": (STORAGE, "storage-data", storage.existing_data),
+        "vault": (VAULT, "vault", settings.vault.existing),
+        "registry": (REGISTRY, "registry", settings.registry.existing),
+        "logs": (LOGS, "logs", settings.monitoring.existing_log_workspace),
+        "workspace": (WORKSPACE, "workspace", None),
     }
-)
-"""Inputs that must be there."""
-
-
-def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
-    """Return the services of a stack, declared or existing."""
-    names, storage = settings.names, settings.storage
-    account = "Microsoft.Storage/storageAccounts"
-
-    def name(resource: str, key: str, existing: str | None, kind: str) -> str:
-        declared = [
-            str(input_at(service, key))
-            for service in of_kind(resources, kind)
-            if service.name == resource
-        ]
-        return resource_ids.name(existing) if existing else next(iter(declared), "")
-
-    default = name("storage-default", "accountName", storage.existing_default, STORAGE)
-    data = name("storage-data", "accountName", storage.existing_data, STORAGE)
-    vault = name("vault", "vaultName", settings.vault.existing, VAULT)
-    registry = name("registry", "registryName", settings.registry.existing, REGISTRY)
-    logs = name("logs", "workspaceName", settings.monitoring.existing_log_workspace, LOGS)
-    workspace = name("workspace", "workspaceName", None, WORKSPACE)
-    return [
-        ("default", (account, default)),
-        ("data", (account, data)),
-        ("vault", ("Microsoft.KeyVault/vaults", vault)),
-        ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
-        ("insights", ("Microsoft.Insights/components", names.insights)),
-        ("logs", ("Microsoft.OperationalInsights/workspaces", logs)),
-        ("workspace", ("Microsoft.MachineLearningServices/workspaces", workspace)),
-        *(row for facts in of_leaves() for row in facts.services(settings).items()),
-        *(
-            ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
-            for service in ("default-blob", "default-file")
-        ),
-    ]
+    services = {"insights": ("Microsoft.Insights/components", settings.names.insights)}
+    for label, (kind, resource, existing) in found.items():
+        type_, key = TYPES[kind]
+        declared = [one for one in of_kind(resources, kind) if one.name == resource]
+        name = str(input_at(declared[0], key)) if declared else ""
+        services[label] = type_, resource_ids.name(existing) if existing else name
+    for service in ("default-blob", "default-file"):
+        endpoint = settings.names.private_endpoint(service)
+        services[f"{service}-endpoint"] = "Microsoft.Network/privateEndpoints", endpoint
+    for facts in of_leaves():
+        services |= facts.services(settings)
+    return services
 
 
 def cluster_of(resource: Resource, settings: Settings) -> ClusterSettings | None:
@@ -119,15 +100,40 @@ def cluster_of(resource: Resource, settings: Settings) -> ClusterSettings | None
     return names.get(str(name))
 
 
+def by_cluster(read: Callable[[ClusterSettings, Settings], Required]) -> OfResource:
+    """Expect what follows from the settings of a cluster; `identity-of-duty` refuses an unknown
+    cluster.
+    """
+
+    def of_resource(resource: Resource, settings: Settings) -> Required:
+        cluster = cluster_of(resource, settings)
+        return UNCHECKED if cluster is None else read(cluster, settings)
+
+    return OfResource(of_resource)
+
+
+def ids_in(tree: Any) -> Iterator[str]:
+    """Yield every id that the settings name."""
+    if isinstance(tree, str):
+        if tree.startswith("/subscriptions/"):
+            yield tree
+    elif isinstance(tree, Mapping | list | tuple):
+        for value in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from ids_in(value)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from ids_in(getattr(tree, field.name))
+
+
 def _references(resources: Sequence[Resource], settings: Settings) -> Faults:
-    names = {label: name for label, (_, name) in targets(resources, settings)}
-    known = references()
+    services = targets(resources, settings)
+    known = extended(_REFERENCES, *(facts.references for facts in of_leaves()))
     for resource in of_kind(resources, *known):
         for path, labels in known[resource.kind].items():
-            for exact, value in values_at(resource.inputs, path.split(".")):
-                if value is None and path not in REQUIRED:
+            for exact, value in values_at(resource.inputs, path.removesuffix("?").split(".")):
+                if value == ALIAS or (value is None and path.endswith("?")):
                     continue
-                if value != ALIAS and not any(same(_name(value), names[label]) for label in labels):
+                if not any(same(_name(value), services[label][1]) for label in labels):
                     wanted = " or ".join(labels)
                     yield resource, f"{exact} is {shown(value)}, not the stack's {wanted}"
 
@@ -137,15 +143,14 @@ HOLDERS: Final = {"raw": "data", "prepared": "data", "results": "default"}
 
 
 def _containers(resources: Sequence[Resource], settings: Settings) -> Faults:
-    accounts = {label: name for label, (_, name) in targets(resources, settings)}
+    services = targets(resources, settings)
     for resource in of_kind(resources, CONTAINER, DATASTORE):
         own = resource.kind == CONTAINER
         inputs = resource.inputs if own else input_at(resource, "properties") or {}
         container, account = str(inputs.get("containerName")), inputs.get("accountName")
-        if not same(account, accounts.get(HOLDERS.get(container, ""), "")):
+        if container not in HOLDERS or not same(account, services[HOLDERS[container]][1]):
             yield resource, f"the container {container} is in the account {account}"
-        name = input_at(resource, "name")
-        if resource.kind == DATASTORE and name != f"training_data_{container}":
+        if not own and input_at(resource, "name") != f"training_data_{container}":
             yield resource, f"leads to the container {container}"
 
 

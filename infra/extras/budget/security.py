@@ -5,22 +5,18 @@ from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
 from infra.resources import Resource, input_at, of_kind
-from infra.rules.expected import Expected, as_set
+from infra.rules.expected import Expected
 from infra.rules.facts import Facts
 from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"
-BUDGET_INPUTS: Final = {
-    "amount": as_set(lambda settings: settings.of(BudgetSettings).amount),
-    "timePeriod.startDate": as_set(lambda s: f"{s.of(BudgetSettings).start}T00:00:00Z"),
-    "scope": Expected(
-        lambda s: f"the resource group {s.names.resource_group}",
-        lambda given, s: (
-            str(given).lower().endswith(f"/resourcegroups/{s.names.resource_group}".lower())
-        ),
-    ),
-}
+
+
+def _scope(settings: Settings) -> Expected:
+    group = settings.names.resource_group
+    end = f"/resourcegroups/{group}".lower()
+    return Expected(f"the resource group {group}", lambda id_: str(id_).lower().endswith(end))
 
 
 def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
@@ -52,7 +48,13 @@ BUDGET = Rule(
     "The stack has the budget of its settings, which notifies the people in them of actual and of "
     "forecast spending.",
     "Declare one; to change amount, percentages or people, change the stack's settings.",
-    {BUDGET_KIND: BUDGET_INPUTS},
+    {
+        BUDGET_KIND: {
+            "amount": lambda s: s.of(BudgetSettings).amount,
+            "timePeriod.startDate": lambda s: f"{s.of(BudgetSettings).start}T00:00:00Z",
+            "scope": _scope,
+        }
+    },
     of_stack=_budget,
 )
 

@@ -1,18 +1,12 @@
 """Facts for the security rules about customer-managed keys."""
 
+from collections.abc import Callable
 from typing import Final
 
 from infra.catalog import resource_ids
 from infra.extras.customer_keys.leaf import IDENTITY, EncryptionSettings
 from infra.resources import REGISTRY, STORAGE, WORKSPACE
-from infra.rules.expected import (
-    ANYTHING,
-    ON,
-    Expected,
-    as_set,
-    exactly,
-    only_if,
-)
+from infra.rules.expected import ANYTHING, Required, by_name, only_id
 from infra.rules.facts import Facts
 from infra.settings import Settings
 
@@ -21,24 +15,22 @@ VAULTS: Final = ("vault", "key-vault")
 """The vault of the workspace, and that of an existing key."""
 
 
-def _key_source(settings: Settings) -> str:
-    own = settings.of(EncryptionSettings).customer_managed_keys
-    return "Microsoft.Keyvault" if own else "Microsoft.Storage"
-
-
 def _own(settings: Settings) -> bool:
     return settings.of(EncryptionSettings).customer_managed_keys
+
+
+def _if_own(required: Required) -> Callable[[Settings], Required]:
+    """Expect it with keys of the stack, and nothing with those of Azure."""
+    return lambda settings: required if _own(settings) else None
 
 
 def _key_vault(settings: Settings) -> str:
     return resource_ids.name(settings.of(EncryptionSettings).key_vault or "")
 
 
-KEY_VAULT = Expected(
-    lambda s: f"the vault {_key_vault(s) or 'of the stack'}",
-    lambda given, s: bool(given) and _key_vault(s) in {"", resource_ids.name(str(given))},
-    when=_own,
-)
+def _vault(settings: Settings) -> Required:
+    vault = _key_vault(settings)
+    return _if_own(by_name(vault) if vault else ANYTHING)(settings)
 
 
 def _identity(settings: Settings) -> str:
@@ -46,49 +38,41 @@ def _identity(settings: Settings) -> str:
     return resource_ids.name(existing) if existing else settings.names.identity(IDENTITY)
 
 
-ENCRYPTION_IDENTITY = Expected(
-    lambda s: f"the identity {_identity(s)}",
-    lambda given, s: resource_ids.name(str(given)) == _identity(s),
-    when=_own,
-)
+def _uses_key(settings: Settings) -> Required:
+    return by_name(_identity(settings)) if _own(settings) else None
 
-USER_ASSIGNED = only_if(_own, exactly("UserAssigned"))
 
-ENCRYPTION_IDENTITIES = Expected(
-    lambda s: f"the identity {_identity(s)} alone",
-    lambda given, s: [resource_ids.name(id_) for id_ in given] == [_identity(s)],
-    when=_own,
-)
-"""A list of ids, or a mapping by id, as the service has it."""
+def _identities(settings: Settings) -> Required:
+    return only_id(_identity(settings)) if _own(settings) else None
 
 
 FACTS = Facts(
     tables={
         "encrypted": {
             STORAGE: {
-                "encryption.keySource": as_set(_key_source),
-                "encryption.encryptionIdentity.encryptionUserAssignedIdentity": (
-                    ENCRYPTION_IDENTITY
+                "encryption.keySource": (
+                    lambda s: "Microsoft.Keyvault" if _own(s) else "Microsoft.Storage"
                 ),
-                "encryption.keyVaultProperties.keyName": only_if(_own, ANYTHING),
-                "encryption.keyVaultProperties.keyVaultUri": only_if(_own, ANYTHING),
-                "identity.type": USER_ASSIGNED,
-                "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+                "encryption.encryptionIdentity.encryptionUserAssignedIdentity": _uses_key,
+                "encryption.keyVaultProperties.keyName": _if_own(ANYTHING),
+                "encryption.keyVaultProperties.keyVaultUri": _if_own(ANYTHING),
+                "identity.type": _if_own("UserAssigned"),
+                "identity.userAssignedIdentities": _identities,
             },
             REGISTRY: {
-                "encryption.status": only_if(_own, exactly("enabled")),
-                "encryption.keyVaultProperties.identity": only_if(_own, ANYTHING),
-                "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
-                "identity.type": USER_ASSIGNED,
-                "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+                "encryption.status": _if_own("enabled"),
+                "encryption.keyVaultProperties.identity": _if_own(ANYTHING),
+                "encryption.keyVaultProperties.keyIdentifier": _if_own(ANYTHING),
+                "identity.type": _if_own("UserAssigned"),
+                "identity.userAssignedIdentities": _identities,
             },
             WORKSPACE: {
-                "encryption.status": only_if(_own, exactly("Enabled")),
-                "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
-                "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
-                "encryption.keyVaultProperties.keyVaultArmId": KEY_VAULT,
-                "enableServiceSideCMKEncryption": only_if(
-                    lambda s: s.of(EncryptionSettings).service_side, ON
+                "encryption.status": _if_own("Enabled"),
+                "encryption.identity.userAssignedIdentity": _uses_key,
+                "encryption.keyVaultProperties.keyIdentifier": _if_own(ANYTHING),
+                "encryption.keyVaultProperties.keyVaultArmId": _vault,
+                "enableServiceSideCMKEncryption": (
+                    lambda s: s.of(EncryptionSettings).service_side or None
                 ),
             },
         },
@@ -98,11 +82,11 @@ FACTS = Facts(
     },
     references={
         WORKSPACE: {
-            "encryption.keyVaultProperties.keyVaultArmId": VAULTS,
-            "encryption.keyVaultProperties.keyIdentifier": VAULTS,
+            "encryption.keyVaultProperties.keyVaultArmId?": VAULTS,
+            "encryption.keyVaultProperties.keyIdentifier?": VAULTS,
         },
-        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": VAULTS},
-        STORAGE: {"encryption.keyVaultProperties.keyVaultUri": VAULTS},
+        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier?": VAULTS},
+        STORAGE: {"encryption.keyVaultProperties.keyVaultUri?": VAULTS},
         KEY_KIND: {"vaultName": ("vault",)},
     },
     services=lambda settings: {"key-vault": ("Microsoft.KeyVault/vaults", _key_vault(settings))},

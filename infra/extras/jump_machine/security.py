@@ -2,12 +2,11 @@
 the other rules about it.
 """
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, Final
 
+from infra.extras.jump_machine import cloud_init
 from infra.extras.jump_machine.leaf import (
     BASTION,
     MACHINE,
@@ -17,7 +16,7 @@ from infra.extras.jump_machine.leaf import (
     has_bastion,
 )
 from infra.resources import Resource, input_at, of_kind, texts_at
-from infra.rules.expected import OFF, ON, Expected, as_set, exactly
+from infra.rules.expected import Expected, one_of
 from infra.rules.facts import Allowed, Facts, Grants, Traffic
 from infra.rules.invariants import in_subnet
 from infra.rules.network import BASTION as BASTION_KIND
@@ -31,87 +30,59 @@ SCHEDULE_KIND: Final = "devtestlab:GlobalSchedule"
 
 MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
-REVIEWED_SETUPS: Final = frozenset(
-    {
-        "bf5b2f1f932695ab85ca706447bf34d508abf47e46ff4a4e41f8d1e113fa44e9",
-        "b828325a3cd8d563ddb54d1f067f4055491ad8b22b378848e75a914d7c31173b",
-    }
-)
-"""SHA-256 of the cloud-init configurations that were read before they may run as root: with a
-repository and without, whose address and revision are those of the settings."""
 
-
-def _reviewed(given: object, settings: Settings) -> bool:
+def _set_up(settings: Settings) -> Expected:
     access = settings.of(AccessSettings)
-    text = base64.b64decode(str(given)).decode(errors="replace")
-    if access.repository is not None:
-        text = text.replace(f" {access.repository} ", " REPOSITORY ")
-        text = text.replace(
-            f" checkout --quiet {access.revision}\\n", " checkout --quiet REVISION\\n"
-        )
-    return hashlib.sha256(text.encode()).hexdigest() in REVIEWED_SETUPS
+    return one_of(
+        cloud_init.encoded(access.repository, access.revision), text="a set-up that was reviewed"
+    )
 
-
-SETS_ITSELF_UP: Final = Expected(lambda _: "a set-up that was reviewed", _reviewed)
-
-ENTRA_ONLY = Rule(
-    "jump-machine-entra-only",
-    "The jump machine has no public address, no password and no account of its own, and sets "
-    "itself up as the settings say; Bastion hands out no links and opens no other addresses.",
-    "Restore the input; people sign in with Entra ID, through Bastion.",
-    {
-        INTERFACE_KIND: {"enableIPForwarding": OFF},
-        MACHINE_KIND: {
-            "osProfile.linuxConfiguration.disablePasswordAuthentication": ON,
-            "osProfile.linuxConfiguration.ssh.publicKeys[].keyData": as_set(
-                lambda settings: settings.of(AccessSettings).public_key
-            ),
-            "osProfile.customData": SETS_ITSELF_UP,
-            "identity.type": exactly("SystemAssigned"),
-        },
-        EXTENSION_KIND: {
-            "publisher": exactly("Microsoft.Azure.ActiveDirectory"),
-            "type": exactly("AADSSHLoginForLinux"),
-        },
-        BASTION_KIND: {
-            "enableIpConnect": OFF,
-            "enableShareableLink": OFF,
-            "enableFileCopy": OFF,
-        },
-    },
-)
 
 HARDENED = Rule(
     "jump-machine-hardened",
-    "The jump machine has the size of the settings, is encrypted on its host, and starts only "
-    "signed code (trusted launch).",
-    "Set it when the machine is created: a change replaces it.",
+    "The jump machine has no public address, no password and no account of its own, has the size "
+    "of the settings and sets itself up as they say, is encrypted on its host, and starts only "
+    "signed code (trusted launch); Bastion hands out no links and opens no other addresses.",
+    "Restore the input: a change replaces the machine, and people sign in with Entra ID, through "
+    "Bastion.",
     {
+        INTERFACE_KIND: {"enableIPForwarding": False},
         MACHINE_KIND: {
-            "hardwareProfile.vmSize": as_set(lambda settings: settings.of(AccessSettings).size),
-            "securityProfile.encryptionAtHost": ON,
-            "securityProfile.securityType": exactly("TrustedLaunch"),
-            "securityProfile.uefiSettings.secureBootEnabled": ON,
-            "securityProfile.uefiSettings.vTpmEnabled": ON,
+            "hardwareProfile.vmSize": lambda s: s.of(AccessSettings).size,
+            "osProfile.linuxConfiguration.disablePasswordAuthentication": True,
+            "osProfile.linuxConfiguration.ssh.publicKeys[].keyData": (
+                lambda s: s.of(AccessSettings).public_key
+            ),
+            "osProfile.customData": _set_up,
+            "identity.type": "SystemAssigned",
+            "securityProfile.encryptionAtHost": True,
+            "securityProfile.securityType": "TrustedLaunch",
+            "securityProfile.uefiSettings.secureBootEnabled": True,
+            "securityProfile.uefiSettings.vTpmEnabled": True,
+        },
+        EXTENSION_KIND: {
+            "publisher": "Microsoft.Azure.ActiveDirectory",
+            "type": "AADSSHLoginForLinux",
+        },
+        BASTION_KIND: {
+            "enableIpConnect": False,
+            "enableShareableLink": False,
+            "enableFileCopy": False,
         },
     },
 )
 
 
 def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
-    schedules = of_kind(resources, SCHEDULE_KIND)
+    extended = [input_at(one, "vmName") for one in of_kind(resources, EXTENSION_KIND)]
+    ended = [input_at(one, "targetResourceId") for one in of_kind(resources, SCHEDULE_KIND)]
     for machine in of_kind(resources, MACHINE_KIND):
         name = str(input_at(machine, "vmName"))
         if not settings.of(AccessSettings).jump_machine or name != MACHINE(settings.names):
             yield machine, "is a machine that the stack's settings do not name"
-        if not any(
-            input_at(extension, "vmName") == name
-            for extension in of_kind(resources, EXTENSION_KIND)
-        ):
+        if name not in extended:
             yield machine, "has no extension for signing in with Entra ID"
-        if not any(
-            named(input_at(schedule, "targetResourceId"), MACHINES, name) for schedule in schedules
-        ):
+        if not any(named(id_, MACHINES, name) for id_ in ended):
             yield machine, "is not turned off by a schedule"
 
 
@@ -122,10 +93,10 @@ OFF_AT_NIGHT = Rule(
     "Restore the schedule or the extension, or remove the machine.",
     {
         SCHEDULE_KIND: {
-            "status": exactly("Enabled"),
-            "dailyRecurrence.time": as_set(lambda settings: settings.of(AccessSettings).off_at),
-            "timeZoneId": as_set(lambda settings: settings.of(AccessSettings).time_zone),
-            "name": as_set(lambda settings: SCHEDULE(settings.names)),
+            "status": "Enabled",
+            "dailyRecurrence.time": lambda s: s.of(AccessSettings).off_at,
+            "timeZoneId": lambda s: s.of(AccessSettings).time_zone,
+            "name": lambda s: SCHEDULE(s.names),
         }
     },
     of_stack=_complete,
@@ -175,20 +146,25 @@ ON_MACHINE: Final[Grants] = {
     ("bastion", "Reader"): None,
 }
 SUBNET: Final = "ipConfigurations[].subnet.id"
+
+
+def _counts(settings: Settings) -> dict[str, int]:
+    machines, bastions = settings.of(AccessSettings).jump_machine, has_bastion(settings)
+    return {
+        **dict.fromkeys((MACHINE_KIND, INTERFACE_KIND), int(machines)),
+        **dict.fromkeys((BASTION_KIND, "network:PublicIPAddress"), int(bastions)),
+    }
+
+
 FACTS = Facts(
-    rules=(ENTRA_ONLY, HARDENED, OFF_AT_NIGHT),
+    rules=(HARDENED, OFF_AT_NIGHT),
     tables={
         "nodes-in-their-subnet": {
             INTERFACE_KIND: {SUBNET: in_subnet("jump")},
             BASTION_KIND: {SUBNET: in_subnet("bastion")},
         }
     },
-    counts=lambda settings: {
-        **dict.fromkeys(
-            (MACHINE_KIND, INTERFACE_KIND), int(settings.of(AccessSettings).jump_machine)
-        ),
-        **dict.fromkeys((BASTION_KIND, "network:PublicIPAddress"), int(has_bastion(settings))),
-    },
+    counts=_counts,
     services=lambda settings: {
         "jump-machine": (MACHINES, MACHINE(settings.names)),
         "jump-interface": (
@@ -197,9 +173,9 @@ FACTS = Facts(
         ),
         "bastion": ("Microsoft.Network/bastionHosts", BASTION(settings.names)),
     },
-    people={
-        "jump-users": lambda settings: settings.of(AccessSettings).users,
-        "jump-administrators": lambda settings: settings.of(AccessSettings).administrators,
+    people=lambda settings: {
+        "jump-users": settings.of(AccessSettings).users,
+        "jump-administrators": settings.of(AccessSettings).administrators,
     },
     grants={
         "jump-users": {**ON_MACHINE, ("jump-machine", "Virtual Machine User Login"): None},

@@ -3,19 +3,22 @@
 from typing import Final
 
 from infra.extras.replicas.leaf import ReplicaSettings
-from infra.rules.expected import Expected, among
+from infra.rules.expected import Expected, one_of
 from infra.rules.facts import Facts
-from infra.rules.invariants import ZONE_REDUNDANT
+from infra.rules.invariants import zone_redundancy
+from infra.settings import Settings
 
 KIND: Final = "containerregistry:Replication"
-REGION: Final[Expected] = among(
-    lambda s: s.of(ReplicaSettings).replicas, "a region of registry.replicas"
-)
+
+
+def _region(settings: Settings) -> Expected:
+    return one_of(*settings.of(ReplicaSettings).replicas, text="a region of registry.replicas")
+
 
 FACTS = Facts(
     tables={
-        "no-copies-outside": {KIND: {"location": REGION, "replicationName": REGION}},
-        "as-declared": {KIND: {"zoneRedundancy": ZONE_REDUNDANT}},
+        "no-copies-outside": {KIND: {"location": _region, "replicationName": _region}},
+        "as-declared": {KIND: {"zoneRedundancy": zone_redundancy}},
     },
     counts=lambda settings: {KIND: len(settings.of(ReplicaSettings).replicas)},
     references={KIND: {"registryName": ("registry",)}},

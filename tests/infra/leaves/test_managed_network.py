@@ -1,7 +1,6 @@
 """The managed network: resources that it declares and leaves out, and refusals of its settings and
 rules."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pulumi
@@ -134,7 +133,7 @@ def test_rules_catch_what_opens_it():
     stack = list(rendered("dev", **FIREWALL))
     assert faults(stack) == set()
     subnet = changed("cluster-gpu", f"{NODES}.subnet", {"id": FOREIGN}, stack)
-    assert "as-declared" in faults(subnet)
+    assert "nodes-in-their-subnet" in faults(subnet)
     other = changed("outbound-host-pypi-org", "properties.destination", "example.com", stack)
     assert faults(other) == {"approved-outbound"}
     internet = changed("workspace", "managedNetwork.isolationMode", "AllowInternetOutbound", stack)
@@ -155,18 +154,6 @@ def test_the_owner_is_asked_for_the_roles_that_approve_its_endpoints():
 def test_a_host_without_the_settings_consent_breaks_a_rule():
     stack = list(rendered("dev", **FIREWALL))
     assert {"approved-outbound", "high-business-impact"} <= faults(stack, "managed network")
-
-
-def test_rules_that_are_not_chained_are_caught():
-    stack = [
-        replace(one, options={**one.options, "dependsOn": [only(
-            rendered("dev", **FIREWALL), WORKSPACE).key]})
-        if one.name == "outbound-host-pypi-org"
-        else one
-        for one in rendered("dev", **FIREWALL)
-    ]  # fmt: skip
-    [found] = check(stack, settings_of("dev", **FIREWALL))
-    assert "at the same time as" in found.message
 
 
 def test_the_price_of_the_firewall_is_told_before_it_is_there():

@@ -9,9 +9,9 @@ import dataclasses
 import pytest
 
 from infra.policies import pack
-from infra.resources import ASSIGNMENT, COMPUTE, PROVIDER, Resource, of_kind
+from infra.resources import ASSIGNMENT, PROVIDER, Resource, of_kind
 from tests.infra.support.production import changed, without
-from tests.infra.support.stacks import key, rendered, settings_of
+from tests.infra.support.stacks import rendered, settings_of
 from tests.infra.support.variants import OPTIONS, VNET
 
 SPOKE, HUB = OPTIONS["spoke"], OPTIONS["their network, links declared"]
@@ -47,36 +47,6 @@ def with_gateway(stack):
     """The stack with a NAT gateway and its address in addition to the route table."""
     plain = rendered("dev")
     return [*stack, *of_kind(plain, "network:NatGateway", "network:PublicIPAddress")]
-
-
-def without_waiting(stack, kind, *words):
-    """The stack in which resources of a kind wait for nothing whose key has one of the words."""
-    return replaced(
-        stack,
-        lambda one: dataclasses.replace(
-            one,
-            options={
-                **one.options,
-                "dependsOn": [
-                    needed
-                    for needed in one.options.get("dependsOn", ())
-                    if not any(word in needed for word in words)
-                ],
-            },
-        ),
-        lambda one: one.kind == kind,
-    )
-
-
-def waiting(stack, kind, name):
-    """The stack in which resources of a kind wait for one more."""
-    return replaced(
-        stack,
-        lambda one: dataclasses.replace(
-            one, options={**one.options, "dependsOn": [*one.options["dependsOn"], name]}
-        ),
-        lambda one: one.kind == kind,
-    )
 
 
 def with_principal(stack, holder, other):
@@ -255,44 +225,7 @@ EDITS = {
     "all roles of training for preparation": (
         {}, lambda stack: with_principal(stack, "training", "preparation"), "least-privilege",
     ),
-    # Order.
-    "the workspace does not wait for roles": (
-        {}, lambda stack: without_waiting(stack, "machinelearningservices:Workspace", ASSIGNMENT),
-        "order",
-    ),
-    "the workspace does not wait for endpoints": (
-        {}, lambda stack: without_waiting(
-            stack, "machinelearningservices:Workspace", "PrivateEndpoint", "PrivateDnsZoneGroup"
-        ),
-        "order",
-    ),
-    "clusters do not wait for roles": (
-        {}, lambda stack: without_waiting(stack, COMPUTE, ASSIGNMENT), "order",
-    ),
-    "clusters do not wait for the endpoint": (
-        {}, lambda stack: without_waiting(stack, COMPUTE, "PrivateEndpoint", "DnsZoneGroup"),
-        "order",
-    ),
-    "clusters wait for roles that a first job may need to exist": (
-        {},
-        lambda stack: waiting(
-            without_late(stack), COMPUTE,
-            key(ASSIGNMENT, "build-job-logs-storage-blob-data-contributor"),
-        ),
-        "order",
-    ),
 }  # fmt: skip
-
-
-def without_late(stack):
-    """The stack whose late roles wait for no cluster, which would be a circle."""
-    return replaced(
-        stack,
-        lambda one: dataclasses.replace(one, options={**one.options, "dependsOn": [
-            needed for needed in one.options["dependsOn"] if "Compute" not in needed
-        ]}),
-        lambda one: one.kind == ASSIGNMENT and "-job-" in one.name,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("edit", EDITS)

@@ -149,7 +149,7 @@ def test_a_stack_that_keeps_every_rule_may_be_created(engine):
         ("high-business-impact", "workspace", "hbiWorkspace", False),
         ("no-public-endpoint", "vault", "properties.publicNetworkAccess", "enabled"),
         (
-            "clusters-rest-at-zero",
+            "clusters-as-set",
             "cluster-gpu",
             "properties.properties.scaleSettings.minNodeCount",
             1,
@@ -215,8 +215,7 @@ def test_what_only_the_state_has_breaks_no_rule_until_the_program_declares_it(
     analyze(engine, [left])
     found = analyze_stack(engine, [*STACK, left])
     assert rule in {one.policyName for one in found}
-    # Once the program declares one more role of training, its clusters have to wait for it.
-    assert {one.urn for one in found if one.policyName != "order"} <= {urn(left), ""}
+    assert {one.urn for one in found} <= {urn(left), ""}
 
 
 def test_a_missing_budget_is_the_stacks_own_fault(engine):
