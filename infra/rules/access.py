@@ -26,8 +26,8 @@ from infra.rules.literals import (
     WRITES_JOB_OUTPUTS,
     WRITES_RUNS,
 )
-from infra.rules.own_services import by_cluster, cluster_of, targets
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.own_services import by_cluster, cluster_of, label_of, targets
+from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
 JOB_GRANTS: Final[Grants] = {
@@ -102,9 +102,9 @@ def people(settings: Settings) -> dict[str, str | None]:
     return groups
 
 
-def grants() -> Mapping[str, Grants]:
+def grants(settings: Settings) -> Mapping[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
-    return extended(GRANTS, *(facts.grants for facts in of_leaves()))
+    return extended(GRANTS, *(facts.grants(settings) for facts in of_leaves()))
 
 
 JOB_CONTAINERS: Final = re.compile(
@@ -171,7 +171,7 @@ def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]
         duties = (identities.get(key) for key in resource.options.get("dependsOn", ()))
         of_identity = next(filter(None, duties), None)
         holder = of_identity if principal is None else groups.get(principal, of_identity)
-        target = next((label for label, id_ in services.items() if named(scope, *id_)), "")
+        target = label_of(scope, services)
         role = names.get(guid_of(resource), guid_of(resource))
         assignments.append(Assignment(resource, holder, str(principal), role, scope, target))
     return assignments
@@ -179,7 +179,7 @@ def _read(resources: Sequence[Resource], settings: Settings) -> list[Assignment]
 
 def _identities(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
     """Return the duties of the identities by their keys."""
-    duties = {settings.names.identity(duty): duty for duty in grants()}
+    duties = {settings.names.identity(duty): duty for duty in grants(settings)}
     return {
         identity.key: duties.get(str(input_at(identity, "resourceName")))
         for identity in of_kind(resources, IDENTITY)
@@ -231,8 +231,8 @@ def _beyond(given: Assignment, principal: str, settings: Settings) -> Iterator[s
     if given.holder in groups:
         # A group of people may have several duties.
         held = {label for label, group in groups.items() if group == given.principal}
-    rows, places = [grants().get(label, {}) for label in held], (given.target, given.place)
-    allowed = {row.get((place, given.role), "") for row in rows for place in places} - {""}
+    rows, places = map(grants(settings).get, held), (given.target, given.place)
+    allowed = {(row or {}).get((place, given.role), "") for row in rows for place in places} - {""}
     condition = input_at(given.resource, "condition")
     if not allowed:
         yield f" on {given.scope}, which its duty does not need"

@@ -59,8 +59,8 @@ class Facts:
     """Inputs that refer to services, by kind and path, with the labels that they may mean."""
     people: Callable[[Settings], Mapping[str, str | None]] = lambda _: {}
     """Returns groups of people, by their permissions."""
-    grants: Mapping[str, Grants] = field(default_factory=dict)
-    """Roles that its identities and groups of people may have."""
+    grants: Callable[[Settings], Mapping[str, Grants]] = lambda _: {}
+    """Returns the roles that its identities and groups of people may have."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     """Traffic of its subnets, by role."""
 

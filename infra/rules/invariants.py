@@ -103,11 +103,20 @@ NO_PUBLIC_ENDPOINT = Rule(
     "no-public-endpoint",
     "Workspace, registry, vault and storage are reachable through private endpoints only. In the "
     "allowlisted profile the workspace has a public endpoint with Entra sign-in, and storage is "
-    "open to the listed addresses.",
-    "Disable public access, or choose the network profile that allows it.",
+    "open to the listed addresses. Cluster nodes and serverless computes have no public address "
+    "and accept no SSH from outside.",
+    "Disable public access, of a cluster when it is created, or choose the network profile that "
+    "allows it.",
     {
         CONTAINER: {"publicAccess": "None"},
-        WORKSPACE: {"publicNetworkAccess": lambda s: "Enabled" if s.public else "Disabled"},
+        COMPUTE: {
+            "properties.properties.enableNodePublicIp": False,
+            "properties.properties.remoteLoginPortPublicAccess": "Disabled",
+        },
+        WORKSPACE: {
+            "publicNetworkAccess": lambda s: "Enabled" if s.public else "Disabled",
+            "serverlessComputeSettings.serverlessComputeNoPublicIP": True,
+        },
         VAULT: {
             "properties.publicNetworkAccess": "Disabled",
             "properties.networkAcls.defaultAction": "Deny",
@@ -126,19 +135,6 @@ NO_PUBLIC_ENDPOINT = Rule(
             "publicNetworkAccessForIngestion": _reported,
             "publicNetworkAccessForQuery": _queried,
         },
-    },
-)
-
-NODES_WITHOUT_PUBLIC_ADDRESS = Rule(
-    "nodes-without-public-address",
-    "Cluster nodes and serverless computes have no public address and accept no SSH from outside.",
-    "Set the properties when the cluster is created: Azure cannot change them later.",
-    {
-        COMPUTE: {
-            "properties.properties.enableNodePublicIp": False,
-            "properties.properties.remoteLoginPortPublicAccess": "Disabled",
-        },
-        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": True},
     },
 )
 
@@ -235,27 +231,20 @@ NO_KEYS = Rule(
     },
 )
 
-TLS = Rule(
-    "tls-1-2",
-    "Storage accounts accept only HTTPS with TLS 1.2 or later, and datastores use HTTPS; no other "
-    "service here offers a choice.",
-    "Set minimumTlsVersion, enableHttpsTrafficOnly and the datastore's protocol.",
-    {
-        STORAGE: {"minimumTlsVersion": "TLS1_2", "enableHttpsTrafficOnly": True},
-        DATASTORE: {"properties.protocol": "https"},
-    },
-)
-
 ENCRYPTED = Rule(
     "encrypted",
     "Storage has infrastructure encryption in addition to service encryption, and services use no "
-    "keys but those of the stack's settings.",
+    "keys but those of the stack's settings. Storage accounts accept only HTTPS with TLS 1.2 or "
+    "later, and datastores use HTTPS; no other service here offers a choice.",
     "Set it when the resource is created: Azure cannot change infrastructure encryption later.",
     {
         STORAGE: {
+            "minimumTlsVersion": "TLS1_2",
+            "enableHttpsTrafficOnly": True,
             "encryption.requireInfrastructureEncryption": True,
             "encryption.keySource": "Microsoft.Storage",
         },
+        DATASTORE: {"properties.protocol": "https"},
     },
 )
 

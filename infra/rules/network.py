@@ -9,7 +9,7 @@ from infra.naming import SubnetRole
 from infra.resources import NETWORK, Resource, entries_at, input_at, of_kind, texts_at
 from infra.rules.expected import values_at
 from infra.rules.facts import Allowed, Traffic, of_leaves
-from infra.rules.own_services import TYPES, targets
+from infra.rules.own_services import TYPES, label_of, targets
 from infra.rules.rule import Faults, Rule, named
 from infra.settings import Settings
 
@@ -273,23 +273,34 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = targets(resources, settings)
+    zones = {kind.group: kind.zones for kind in settings.endpoint_kinds.values()}
+    recorded = {
+        str(input_at(group, "privateEndpointName")).lower(): {
+            resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
+            for zone in entries_at(group, "privateDnsZoneConfigs")
+        }
+        for group in of_kind(resources, "network:PrivateDnsZoneGroup")
+    }
     reached: set[tuple[str, str]] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         if not is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
             yield endpoint, "is not in the subnet of the private endpoints"
-        connections = entries_at(endpoint, "privateLinkServiceConnections")
-        for connection in connections:
+        wanted: set[str] = set()
+        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
             id_ = str(connection.get("privateLinkServiceId"))
-            label = next((one for one, target in services.items() if named(id_, *target)), "")
+            label = label_of(id_, services)
             for group in connection.get("groupIds") or ("",):
+                wanted.update(zones.get(group, ()))
                 if group in GROUPS.get(label, ()):
                     reached.add((label, group))
                 else:
                     yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
+        name = str(input_at(endpoint, "privateEndpointName")).lower()
+        if settings.network.dns_mode != "policy" and recorded.get(name, set()) != wanted:
+            yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
     for service in of_kind(resources, *TYPES):
         type_, key = TYPES[service.kind]
-        id_ = f"/providers/{type_}/{input_at(service, key)}"
-        label = next((one for one, target in services.items() if named(id_, *target)), "")
+        label = label_of(f"/providers/{type_}/{input_at(service, key)}", services)
         for group in GROUPS.get(label, ()):
             if (label, group) not in reached:
                 yield service, f"has no private endpoint for {group}"
@@ -298,34 +309,8 @@ def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
 PRIVATE_ENDPOINTS = Rule(
     "private-endpoints",
     "Every service has its private endpoints in their own subnet, and no endpoint leads out of the "
-    "stack.",
-    "Restore the endpoint, or remove the one that leads elsewhere.",
+    "stack. The names of each are recorded in the zones of its kind, so that no client is led to a "
+    "public address.",
+    "Restore the endpoint or its zone group, or remove the one that leads elsewhere.",
     of_stack=_endpoints,
-)
-
-
-def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
-    zones = {kind.group: kind.zones for kind in settings.endpoint_kinds.values()}
-    groups = {
-        str(input_at(group, "privateEndpointName")).lower(): {
-            resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
-            for zone in entries_at(group, "privateDnsZoneConfigs")
-        }
-        for group in of_kind(resources, "network:PrivateDnsZoneGroup")
-    }
-    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
-        name = str(input_at(endpoint, "privateEndpointName")).lower()
-        wanted: set[str] = set()
-        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
-            wanted.update(*(zones.get(group, ()) for group in connection.get("groupIds") or ()))
-        if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
-            yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
-
-
-RESOLVED = Rule(
-    "private-names",
-    "The names of every private endpoint are recorded in the zones of its kind, so that no client "
-    "is led to a public address.",
-    "Restore the endpoint's zone group.",
-    of_stack=_resolved,
 )

@@ -26,7 +26,7 @@ from infra.resources import (
 )
 from infra.rules.expected import UNCHECKED, OfResource, Required, same, shown, values_at
 from infra.rules.facts import extended, of_leaves
-from infra.rules.rule import Faults, Rule
+from infra.rules.rule import Faults, Rule, named
 from infra.settings import ClusterSettings, Settings
 
 ALIAS: Final = "/services/Azure/MachineLearning"
@@ -91,6 +91,11 @@ def targets(resources: Sequence[Resource], settings: Settings) -> dict[str, tupl
     for facts in of_leaves():
         services |= facts.services(settings)
     return services
+
+
+def label_of(id_: str, services: Mapping[str, tuple[str, str]]) -> str:
+    """Return the label of the service that an id is of, or that it is inside of; empty for none."""
+    return next((label for label, service in services.items() if named(id_, *service)), "")
 
 
 def cluster_of(resource: Resource, settings: Settings) -> ClusterSettings | None:

@@ -90,7 +90,7 @@ FACTS = Facts(
         KEY_KIND: {"vaultName": ("vault",)},
     },
     services=lambda settings: {"key-vault": ("Microsoft.KeyVault/vaults", _key_vault(settings))},
-    grants={
+    grants=lambda _: {
         IDENTITY: {(vault, "Key Vault Crypto Service Encryption User"): None for vault in VAULTS}
     },
 )

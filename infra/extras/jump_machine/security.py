@@ -177,7 +177,7 @@ FACTS = Facts(
         "jump-users": settings.of(AccessSettings).users,
         "jump-administrators": settings.of(AccessSettings).administrators,
     },
-    grants={
+    grants=lambda _: {
         "jump-users": {**ON_MACHINE, ("jump-machine", "Virtual Machine User Login"): None},
         "jump-administrators": {
             **ON_MACHINE,

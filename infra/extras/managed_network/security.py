@@ -51,51 +51,38 @@ def _allows(rule: Resource, data: tuple[str, str]) -> str:
 
 def _approved(resources: Sequence[Resource], settings: Settings) -> Faults:
     rules, wanted = of_kind(resources, RULE), _wanted(settings)
-    data = targets(resources, settings)["data"]
-    allowing = {rule.key: _allows(rule, data) for rule in rules}
+    services = targets(resources, settings)
+    allowing = {rule.key: _allows(rule, services["data"]) for rule in rules}
     for rule in rules:
         if allowing[rule.key] not in wanted:
             yield rule, f"allows {input_at(rule, 'properties')}, which the settings do not ask for"
     for allowed, words in wanted.items():
         if allowed not in allowing.values():
             yield None, f"no rule lets nodes reach {words}"
+    # With roles: existing the owner assigns them, and a deployment waits for each.
+    if is_managed(settings) and settings.roles == "declared":
+        assignments = of_kind(resources, ASSIGNMENT)
+        given = [
+            input_at(one, "scope") for one in assignments if ROLES.get(guid_of(one)) == APPROVER
+        ]
+        for label in APPROVED_ON:
+            if not any(named(scope, *services[label]) for scope in given):
+                yield None, f"no one approves the endpoint of the managed network to {label}"
 
 
 APPROVED_OUTBOUND = Rule(
     "approved-outbound",
     "Nodes in a managed network reach the training data through a private endpoint and the hosts "
-    "of the settings, and nothing else.",
-    "Restore the rule; to let nodes reach another host, name it in managed_network.hosts.",
+    "of the settings, and nothing else. The workspace's identity approves the network's endpoints "
+    "on every service.",
+    "Restore the rule or the role, without which an endpoint stays pending, and jobs fail; to let "
+    "nodes reach another host, name it in managed_network.hosts.",
     of_stack=_approved,
 )
 
 
-def _approves(resources: Sequence[Resource], settings: Settings) -> Faults:
-    services = targets(resources, settings)
-    given = [
-        role for role in of_kind(resources, ASSIGNMENT) if ROLES.get(guid_of(role)) == APPROVER
-    ]
-    if not is_managed(settings):
-        for role in given:
-            yield role, f"gives {APPROVER}, but the stack has no managed network"
-        return
-    if settings.roles == "existing":
-        return  # The owner assigns them, and a deployment waits for each.
-    for label in APPROVED_ON:
-        if not any(named(input_at(role, "scope"), *services[label]) for role in given):
-            yield None, f"no one approves the endpoint of the managed network to {label}"
-
-
-ENDPOINTS_APPROVED = Rule(
-    "endpoints-approved",
-    "The identity of a workspace with a managed network approves the network's endpoints on every "
-    "service, and that of any other approves none.",
-    "Restore the role assignment: without it an endpoint stays pending, and jobs fail.",
-    of_stack=_approves,
-)
-
 FACTS = Facts(
-    rules=(APPROVED_OUTBOUND, ENDPOINTS_APPROVED),
+    rules=(APPROVED_OUTBOUND,),
     tables={
         "high-business-impact": {
             WORKSPACE: {
@@ -113,8 +100,8 @@ FACTS = Facts(
     counts=lambda s: {RULE: 1 + len(s.of(ManagedNetworkSettings).hosts) if is_managed(s) else 0},
     references={RULE: {"workspaceName": ("workspace",)}},
     people=lambda s: {"image-publishers": s.of(ManagedNetworkSettings).image_publishers},
-    grants={
-        "workspace": {(label, APPROVER): None for label in APPROVED_ON},
+    grants=lambda s: {
+        "workspace": {(label, APPROVER): None for label in APPROVED_ON if is_managed(s)},
         "image-publishers": {("registry", "AcrPush"): None},
     },
 )

@@ -48,5 +48,5 @@ FACTS = Facts(
         ),
     ),
     counts=lambda s: {DEFINITION: int(bool(s.own_roles) and s.roles == "declared")},
-    grants={"scientists": {("workspace", OWN_ROLE): None}},
+    grants=lambda _: {"scientists": {("workspace", OWN_ROLE): None}},
 )

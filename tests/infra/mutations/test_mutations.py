@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from infra.policies import pack
-from infra.resources import ASSIGNMENT
+from infra.resources import ASSIGNMENT, NETWORK
 from tests import ROOT
 from tests.infra.mutations import run as mutations
 from tests.infra.mutations.survivors import HARMLESS
@@ -39,25 +39,26 @@ def test_each_input_and_each_resource_is_mutated(outcomes):
     assert {one.name for one in stack if one.type[:6] == "azure-"} <= changed
 
 
-def test_a_network_that_exists_already_is_held_to_the_rules_as_well():
-    assert harm_in("everything theirs") == []
+OF_NODES = {
+    f"machinelearningservices:{kind}"
+    for kind in ("Workspace", "Compute", "ManagedNetworkSettingsRule")
+}
 
 
-def test_a_managed_network_and_its_rules_are_held_to_the_rules_as_well():
-    of_nodes = ("Workspace", "Compute", "ManagedNetworkSettingsRule")
-    kinds = {f"machinelearningservices:{kind}" for kind in of_nodes} | {ASSIGNMENT}
-    assert harm_in("managed network, with a firewall", kinds) == []
-
-
-def test_copies_of_the_registry_are_held_to_the_rules_as_well():
-    assert harm_in("registry in two regions", {"containerregistry:Replication"}) == []
-
-
-def harm_in(option, kinds=()):
-    """The mutations of a stack that no rule catches, and no reason excuses."""
+@pytest.mark.parametrize(
+    ("option", "kinds"),
+    [
+        ("everything theirs", ()),
+        ("managed network, with a firewall", {*OF_NODES, ASSIGNMENT}),
+        ("peered", {NETWORK}),
+        ("registry in two regions", {"containerregistry:Replication"}),
+        ("spoke", {NETWORK}),
+    ],
+)
+def test_other_options_are_held_to_the_rules_as_well(option, kinds):
     overrides = OPTIONS[option]
     found = mutations.hold(rendered("dev", **overrides), settings_of("dev", **overrides), kinds)
-    return [one.text for one in found if one.rule is None and one.reason is None]
+    assert [one.text for one in found if one.rule is None and one.reason is None] == []
 
 
 @pytest.mark.long

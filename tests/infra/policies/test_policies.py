@@ -115,7 +115,7 @@ def test_a_versioned_type_is_held_to_the_same_rules():
         dataclasses.replace(one, type=one.type.replace(":storage:", ":storage/v20240101:"))
         for one in changed("storage-data", "minimumTlsVersion", "TLS1_0")
     ]
-    assert found(stack) == [("tls-1-2", "storage-data")]
+    assert found(stack) == [("encrypted", "storage-data")]
 
 
 def test_the_allowlisted_stack_would_break_the_private_profile():
