@@ -86,15 +86,17 @@ class Inputs:
         rule.
         """
         resources, urns = [], {}
-        for one in args.resources:
-            if one.urn not in self._of:
+        for registered in args.resources:
+            if registered.urn not in self._of:
                 continue
-            needed = [_key(other.resource_type, other.name) for other in one.dependencies]
-            options = {"protect": one.opts.protect, "dependsOn": needed}
+            needed = [_key(other.resource_type, other.name) for other in registered.dependencies]
+            options = {"protect": registered.opts.protect, "dependsOn": needed}
             # Nothing writes to the mappings, which have no type for this.
-            inputs = ChainMap[str, Any](self._of[one.urn], one.props)  # type: ignore[arg-type]
-            resources.append(Resource(one.resource_type, one.name, inputs, options, ""))
-            urns[resources[-1].key] = one.urn
+            inputs = ChainMap[str, Any](self._of[registered.urn], registered.props)  # type: ignore[arg-type]
+            resources.append(
+                Resource(registered.resource_type, registered.name, inputs, options, "")
+            )
+            urns[resources[-1].key] = registered.urn
         return resources, urns
 
 

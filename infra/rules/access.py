@@ -15,7 +15,7 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import by_name, only_id
+from infra.rules.expected import by_name, one_of, only_id
 from infra.rules.facts import Grants, extended, of_leaves
 from infra.rules.literals import (
     IDENTITY_OF_DUTY,
@@ -26,7 +26,7 @@ from infra.rules.literals import (
     WRITES_JOB_OUTPUTS,
     WRITES_RUNS,
 )
-from infra.rules.own_services import by_cluster, cluster_of, label_of, targets
+from infra.rules.own_services import by_cluster, label_of, targets
 from infra.rules.rule import Faults, Rule
 from infra.settings import Settings
 
@@ -255,12 +255,6 @@ def _builder(settings: Settings) -> str | None:
     return settings.cluster_name(keys[0]) if keys else None
 
 
-def _unknown(resources: Sequence[Resource], settings: Settings) -> Faults:
-    for cluster in of_kind(resources, COMPUTE):
-        if cluster_of(cluster, settings) is None:
-            yield cluster, "is a cluster that the stack's settings do not name"
-
-
 DUTY_OF_EACH_IDENTITY = Rule(
     "identity-of-duty",
     "Each cluster's jobs act as the identity of the cluster's duty and as no other, and images are "
@@ -268,6 +262,9 @@ DUTY_OF_EACH_IDENTITY = Rule(
     "Give the cluster the identity of its duty.",
     {
         COMPUTE: {
+            "computeName": lambda s: one_of(
+                *map(s.cluster_name, s.clusters), text="a cluster of the stack's settings"
+            ),
             "identity.type": "UserAssigned",
             "identity.userAssignedIdentities": by_cluster(
                 lambda it, s: only_id(s.names.identity(IDENTITY_OF_DUTY[it.duty]))
@@ -280,7 +277,6 @@ DUTY_OF_EACH_IDENTITY = Rule(
             "imageBuildCompute": _builder,
         },
     },
-    of_stack=_unknown,
 )
 
 

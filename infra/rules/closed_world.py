@@ -122,7 +122,9 @@ def _counts(settings: Settings) -> dict[str, int]:
     storage, network = settings.storage, settings.network
     default, data = storage.existing_default is None, storage.existing_data is None
     own_network = network.existing is None
-    leaving = settings.nodes is None or any(one.leaves for one in settings.leaf_subnets.values())
+    leaving = settings.nodes is None or any(
+        subnet.leaves for subnet in settings.leaf_subnets.values()
+    )
     gateway = int(own_network and network.route_table is None and leaving)
     zones = len({zone for endpoint in settings.endpoint_kinds.values() for zone in endpoint.zones})
     # Both accounts have one for blobs; that of the default account has one for files, too.

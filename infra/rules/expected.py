@@ -26,15 +26,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class OfResource:
-    """A row that depends on the resource; the function returns what a row is."""
+    """A row that depends on the resource, with the function that returns the requirement."""
 
     read: Callable[[Resource, Settings], "Required"]
 
 
 Required = Expected | str | float | Sequence[Any] | Mapping[str, Any] | None
-"""What an input must be: a condition, or a value; None if it must be left out."""
+"""A condition or a value that is required of an input; None if it must be left out."""
 Row = Required | Callable[[Settings], Required] | OfResource
-"""What an input must be, in every stack, by its settings, or by the resource as well."""
+"""The requirement of an input: of every stack, by its settings, or by the resource as well."""
 Table = Mapping[str, Mapping[str, Row]]
 """Rows by kind of resource and path."""
 

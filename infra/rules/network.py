@@ -161,7 +161,7 @@ def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
         return [(plan.subnets[role], None), *_of_leaf(role).inbound(settings)]
     nodes = [plan.subnets[nodes] for nodes in ("training", "build") if nodes in plan.subnets]
     others = [plan.space, *map(IPv4Network, network.peer_address_spaces)]
-    return [*((one, ENDPOINT_PORTS) for one in nodes), *((one, HTTPS) for one in others)]
+    return [*((space, ENDPOINT_PORTS) for space in nodes), *((space, HTTPS) for space in others)]
 
 
 def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
@@ -176,7 +176,7 @@ def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
     return [
         (plan.subnets[role], None),
         *((IPv4Network(server), DNS) for server in network.dns_servers),
-        *((one, ENDPOINT_PORTS) for one in endpoints),
+        *((target, ENDPOINT_PORTS) for target in endpoints),
         *SERVICES.items(),
         ("Internet", WEB if role == "build" else _of_leaf(role).internet),
     ]

@@ -71,7 +71,7 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 def targets(resources: Sequence[Resource], settings: Settings) -> dict[str, tuple[str, str]]:
     """Return Azure type and name of the services of a stack, declared or existing, by label."""
     storage = settings.storage
-    found = {
+    known = {
         "default": (STORAGE, "storage-default", storage.existing_default),
         "data": (STORAGE, "storage-data", storage.existing_data),
         "vault": (VAULT, "vault", settings.vault.existing),
@@ -80,9 +80,9 @@ def targets(resources: Sequence[Resource], settings: Settings) -> dict[str, tupl
         "workspace": (WORKSPACE, "workspace", None),
     }
     services = {"insights": ("Microsoft.Insights/components", settings.names.insights)}
-    for label, (kind, resource, existing) in found.items():
+    for label, (kind, resource, existing) in known.items():
         type_, key = TYPES[kind]
-        declared = [one for one in of_kind(resources, kind) if one.name == resource]
+        declared = [item for item in of_kind(resources, kind) if item.name == resource]
         name = str(input_at(declared[0], key)) if declared else ""
         services[label] = type_, resource_ids.name(existing) if existing else name
     for service in ("default-blob", "default-file"):

@@ -60,7 +60,7 @@ WORLDS = (
 NAMES_LEFT = {
     "common": 0,
     "environments": 0,
-    "infra": 161,
+    "infra": 157,
     "jobs": 8,
     "rehearsal": 0,
     "serving": 0,

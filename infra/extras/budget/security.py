@@ -1,13 +1,13 @@
 """Facts for the security rules about the budget."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
-from infra.resources import Resource, input_at, of_kind
+from infra.resources import Resource, input_at
 from infra.rules.expected import Expected
 from infra.rules.facts import Facts
-from infra.rules.rule import Faults, Rule
+from infra.rules.rule import Rule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"
@@ -19,35 +19,30 @@ def _scope(settings: Settings) -> Expected:
     return Expected(f"the resource group {group}", lambda id_: str(id_).lower().endswith(end))
 
 
-def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
-    own = settings.of(BudgetSettings)
-    budgets = of_kind(resources, BUDGET_KIND)
-    if not own.offered:
-        yield from ((budget, "is declared, but budget.offered is false") for budget in budgets)
+def _notifies(budget: Resource, settings: Settings) -> Iterator[str]:
+    if budget.kind != BUDGET_KIND:
         return
-    if not budgets:
-        yield None, "has no budget"
+    own = settings.of(BudgetSettings)
     planned = {
         *(("Actual", percent) for percent in own.actual_percent),
         *(("Forecasted", percent) for percent in own.forecast_percent),
     }
-    for budget in budgets:
-        reached = {
-            (notification.get("thresholdType"), notification.get("threshold"))
-            for _, notification in (input_at(budget, "notifications") or {}).items()
-            if notification.get("enabled")
-            and notification.get("operator") == "GreaterThanOrEqualTo"
-            and set(settings.budget.emails) <= set(notification.get("contactEmails") or ())
-        }
-        for kind, percent in sorted(planned - reached):
-            yield budget, f"does not notify everybody at {percent:g} % of {kind.lower()} spending"
+    reached = {
+        (notification.get("thresholdType"), notification.get("threshold"))
+        for _, notification in (input_at(budget, "notifications") or {}).items()
+        if notification.get("enabled")
+        and notification.get("operator") == "GreaterThanOrEqualTo"
+        and set(settings.budget.emails) <= set(notification.get("contactEmails") or ())
+    }
+    for kind, percent in sorted(planned - reached):
+        yield f"does not notify everybody at {percent:g} % of {kind.lower()} spending"
 
 
 BUDGET = Rule(
     "budget-present",
-    "The stack has the budget of its settings, which notifies the people in them of actual and of "
+    "The budget is that of the stack's settings, and notifies the people in them of actual and of "
     "forecast spending.",
-    "Declare one; to change amount, percentages or people, change the stack's settings.",
+    "Restore it; to change amount, percentages or people, change the stack's settings.",
     {
         BUDGET_KIND: {
             "amount": lambda s: s.of(BudgetSettings).amount,
@@ -55,7 +50,7 @@ BUDGET = Rule(
             "scope": _scope,
         }
     },
-    of_stack=_budget,
+    of_resource=_notifies,
 )
 
-FACTS = Facts(rules=(BUDGET,))
+FACTS = Facts(rules=(BUDGET,), counts=lambda s: {BUDGET_KIND: int(s.of(BudgetSettings).offered)})

@@ -2,7 +2,7 @@
 the other rules about it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any, Final
 
@@ -15,20 +15,18 @@ from infra.extras.jump_machine.leaf import (
     SubnetSettings,
     has_bastion,
 )
-from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.resources import texts_at
 from infra.rules.expected import Expected, one_of
 from infra.rules.facts import Allowed, Facts, Grants, Traffic
 from infra.rules.invariants import in_subnet
 from infra.rules.network import BASTION as BASTION_KIND
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import Rule, named
 from infra.settings import Settings
 
 INTERFACE_KIND: Final = "network:NetworkInterface"
 MACHINE_KIND: Final = "compute:VirtualMachine"
 EXTENSION_KIND: Final = "compute:VirtualMachineExtension"
 SCHEDULE_KIND: Final = "devtestlab:GlobalSchedule"
-
-MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
 
 def _set_up(settings: Settings) -> Expected:
@@ -73,33 +71,30 @@ HARDENED = Rule(
 )
 
 
-def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
-    extended = [input_at(one, "vmName") for one in of_kind(resources, EXTENSION_KIND)]
-    ended = [input_at(one, "targetResourceId") for one in of_kind(resources, SCHEDULE_KIND)]
-    for machine in of_kind(resources, MACHINE_KIND):
-        name = str(input_at(machine, "vmName"))
-        if not settings.of(AccessSettings).jump_machine or name != MACHINE(settings.names):
-            yield machine, "is a machine that the stack's settings do not name"
-        if name not in extended:
-            yield machine, "has no extension for signing in with Entra ID"
-        if not any(named(id_, MACHINES, name) for id_ in ended):
-            yield machine, "is not turned off by a schedule"
+def _of_machine(settings: Settings) -> Expected:
+    return Expected("that of the jump machine", lambda id_: named(id_, *_machine(settings)))
+
+
+def _machine(settings: Settings) -> tuple[str, str]:
+    return "Microsoft.Compute/virtualMachines", MACHINE(settings.names)
 
 
 OFF_AT_NIGHT = Rule(
     "jump-machine-off-at-night",
-    "No machine but those of the settings exists; a schedule turns the jump machine off every "
-    "day at the time of the settings, and it has the extension for signing in with Entra ID.",
+    "No machine but that of the settings exists; a schedule turns it off every day at the time of "
+    "the settings, and it has the extension for signing in with Entra ID.",
     "Restore the schedule or the extension, or remove the machine.",
     {
+        MACHINE_KIND: {"vmName": lambda s: MACHINE(s.names)},
+        EXTENSION_KIND: {"vmName": lambda s: MACHINE(s.names)},
         SCHEDULE_KIND: {
             "status": "Enabled",
             "dailyRecurrence.time": lambda s: s.of(AccessSettings).off_at,
             "timeZoneId": lambda s: s.of(AccessSettings).time_zone,
             "name": lambda s: SCHEDULE(s.names),
-        }
+            "targetResourceId": _of_machine,
+        },
     },
-    of_stack=_complete,
 )
 
 BASTION_RULES: Final = frozenset(
@@ -150,8 +145,9 @@ SUBNET: Final = "ipConfigurations[].subnet.id"
 
 def _counts(settings: Settings) -> dict[str, int]:
     machines, bastions = settings.of(AccessSettings).jump_machine, has_bastion(settings)
+    parts = (MACHINE_KIND, INTERFACE_KIND, EXTENSION_KIND, SCHEDULE_KIND)
     return {
-        **dict.fromkeys((MACHINE_KIND, INTERFACE_KIND), int(machines)),
+        **dict.fromkeys(parts, int(machines)),
         **dict.fromkeys((BASTION_KIND, "network:PublicIPAddress"), int(bastions)),
     }
 
@@ -166,7 +162,7 @@ FACTS = Facts(
     },
     counts=_counts,
     services=lambda settings: {
-        "jump-machine": (MACHINES, MACHINE(settings.names)),
+        "jump-machine": _machine(settings),
         "jump-interface": (
             "Microsoft.Network/networkInterfaces",
             settings.names.network_interface("jump"),

@@ -26,7 +26,7 @@ APPROVED_ON: Final = ("default", "data", "vault", "registry")
 
 
 def _wanted(settings: Settings) -> dict[str, str]:
-    """Return what the rules of a stack allow, as `_allows` returns it, each with words for it."""
+    """Return the destinations that the rules of a stack allow, each with words for it."""
     if not is_managed(settings):
         return {}
     data = {"serviceResourceId": "data", "subresourceTarget": "blob", "sparkEnabled": False}
@@ -41,7 +41,7 @@ def _canonical(type_: object, destination: object, category: object = "UserDefin
 
 
 def _allows(rule: Resource, data: tuple[str, str]) -> str:
-    """Return what a rule allows, with a label as the id of the account of the training data."""
+    """Return the destination of a rule, with a label as the id of the account of the data."""
     destination = input_at(rule, "properties.destination")
     if named(input_at(rule, "properties.destination.serviceResourceId"), *data):
         destination = {**destination, "serviceResourceId": "data"}
@@ -61,9 +61,10 @@ def _approved(resources: Sequence[Resource], settings: Settings) -> Faults:
             yield None, f"no rule lets nodes reach {words}"
     # With roles: existing the owner assigns them, and a deployment waits for each.
     if is_managed(settings) and settings.roles == "declared":
-        assignments = of_kind(resources, ASSIGNMENT)
         given = [
-            input_at(one, "scope") for one in assignments if ROLES.get(guid_of(one)) == APPROVER
+            input_at(role, "scope")
+            for role in of_kind(resources, ASSIGNMENT)
+            if ROLES.get(guid_of(role)) == APPROVER
         ]
         for label in APPROVED_ON:
             if not any(named(scope, *services[label]) for scope in given):

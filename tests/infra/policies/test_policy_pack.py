@@ -200,7 +200,7 @@ def test_who_is_given_a_role_is_told_by_what_the_assignment_depends_on(engine):
     ("rule", "name", "path", "setting"),
     [
         ("least-privilege", READS, "roleDefinitionId", f"/roleDefinitions/{WRITER}"),
-        ("identity-of-duty", "cluster-gpu", "computeName", "gpu-of-nobody"),
+        ("complete", "cluster-gpu", "computeName", "gpu-of-nobody"),
         ("complete", "vault", "vaultName", "kv-of-nobody"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_missing_budget_is_the_stacks_own_fault(engine):
     stack = without("budget")
     analyze(engine, stack)
     [one] = analyze_stack(engine, stack)
-    assert (one.policyName, one.urn) == ("budget-present", "")
+    assert (one.policyName, one.urn) == ("complete", "")
 
 
 def test_a_state_alone_is_held_against_the_stacks_file():

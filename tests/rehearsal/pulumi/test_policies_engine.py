@@ -137,7 +137,7 @@ def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, update
     ended = analyze_file(deployment, document, tmp_path)
     assert ended.returncode != 0
     found = {rule.name for rule in pack.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
-    assert found == {"no-keys", "budget-present"}
+    assert found == {"no-keys", "complete"}
     assert "vault (keyvault:Vault): properties.enableRbacAuthorization is false" in ended.stdout
 
 
