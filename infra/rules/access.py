@@ -1,4 +1,8 @@
-"""Rules on roles and identities: who may do what, and what must wait for which role."""
+"""Rules on roles and identities: who may do what.
+
+Ids of roles, conditions and grants are written down a second time on purpose: a change in the
+program's declarations is a violation until these are changed too.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -15,20 +19,52 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import by_name, one_of, only_id
 from infra.rules.facts import Grants, extended, of_leaves
-from infra.rules.literals import (
-    IDENTITY_OF_DUTY,
-    OWN_ROLE,
-    READS_NO_RESULTS,
-    READS_NO_RUNS,
-    ROLES,
-    WRITES_JOB_OUTPUTS,
-    WRITES_RUNS,
-)
 from infra.rules.own_services import by_cluster, label_of, targets
-from infra.rules.rule import Faults, Rule
+from infra.rules.rule import Faults, Rule, by_name, one_of, only_id
 from infra.settings import Settings
+
+ROLES: Final[Mapping[str, str]] = {
+    "b24988ac-6180-42a0-ab88-20f7382dd24c": "Contributor",
+    "acdd72a7-3385-48ef-bd42-f606fba81ae7": "Reader",
+    "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1": "Storage Blob Data Reader",
+    "ba92f5b4-2d11-453d-a403-e96b0029c9fe": "Storage Blob Data Contributor",
+    "69566ab7-960f-475b-8e7c-b3118f30c6bd": "Storage File Data Privileged Contributor",
+    "7f951dda-4ed3-4680-a7ca-43fe172d538d": "AcrPull",
+    "8311e382-0749-4cb8-b61a-304f252e45ec": "AcrPush",
+    "00482a5a-887f-4fb3-b363-3b7fe8e74483": "Key Vault Administrator",
+    "4633458b-17de-408a-b874-0445c86b69e6": "Key Vault Secrets User",
+    "e147488a-f6f5-4113-8e2d-b22465e65bf6": "Key Vault Crypto Service Encryption User",
+    "f6c7c914-8db3-469d-8ca1-694a8f32e121": "AzureML Data Scientist",
+    "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815": "AzureML Compute Operator",
+    "b556d68e-0be0-4f35-a333-ad7ee1ce17ea": "Azure AI Enterprise Network Connection Approver",
+    "fb879df8-f326-4884-b1cf-06f3ad86be52": "Virtual Machine User Login",
+    "1c0163c0-47e6-4577-8991-ea5c82e286e4": "Virtual Machine Administrator Login",
+    "489581de-a3bd-480d-9518-53dea7416b33": "Desktop Virtualization Power On Contributor",
+}
+"""Names of the roles that may be assigned, by GUID (Azure, "Azure built-in roles"). None of them
+allows its holder to assign roles."""
+OWN_ROLE: Final = "data scientist of the stack"
+"""Name of the role that a stack defines in the place of AzureML Data Scientist."""
+
+_BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+_READ: Final = f"ActionMatches{{'{_BLOBS}/read'}} AND NOT SubOperationMatches{{'Blob.List'}}"
+_NAME: Final = "@Resource[Microsoft.Storage/storageAccounts/blobServices/containers:name]"
+_PATH: Final = f"@Resource[{_BLOBS}:path]"
+_WRITES: Final = (
+    f"!(ActionMatches{{'{_BLOBS}/write'}}) AND !(ActionMatches{{'{_BLOBS}/add/action'}}) AND "
+    f"!(ActionMatches{{'{_BLOBS}/delete'}})"
+)
+_ALL_BUT: Final = (
+    f"(!({_READ})) OR ({_NAME} StringNotEquals 'results' "
+    f"OR {_PATH} StringStartsWith 'environments/'"
+)
+READS_NO_RESULTS: Final = f"({_ALL_BUT}))"
+READS_NO_RUNS: Final = f"({_ALL_BUT} OR {_PATH} StringStartsWith 'models/'))"
+WRITES_RUNS: Final = f"(({_WRITES}) OR ({_PATH} StringStartsWith 'runs/'))"
+WRITES_JOB_OUTPUTS: Final = f"(({_WRITES}) OR ({_PATH} StringStartsWith 'azureml/'))"
+
+IDENTITY_OF_DUTY: Final = {"train": "training", "prepare": "preparation", "build": "build"}
 
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
@@ -82,11 +118,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
     },
     "operators": {("workspace", "AzureML Compute Operator"): None},
 }
-"""Roles that each identity and each group of people may have.
-
-Written down here a second time on purpose: a change in the program's declarations is a violation
-until this table is changed too.
-"""
+"""Roles that each identity and each group of people may have."""
 
 
 def people(settings: Settings) -> dict[str, str | None]:
@@ -122,12 +154,12 @@ def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
     elif guid in settings.own_roles:
         yield f"gives {ROLES.get(guid, guid)}, in place of which the stack defines a role"
     elif guid not in ROLES and guid not in own:
-        yield f"assigns the role {guid}, which infra/rules/literals.py does not list"
+        yield f"assigns the role {guid}, which infra/rules/access.py does not list"
 
 
 NO_OWNER = Rule(
     "no-owner",
-    "Every role is listed in infra/rules/literals.py; none of them allows its holder to assign "
+    "Every role is listed in infra/rules/access.py; none of them allows its holder to assign "
     "roles. With roles: existing the stack assigns none, and none of Azure in place of which it "
     "defines one.",
     "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "

@@ -32,9 +32,8 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import ANYTHING, UNCHECKED, Row, Table, optional
 from infra.rules.facts import extended, of_leaves
-from infra.rules.rule import Faults, Rule
+from infra.rules.rule import ANYTHING, UNCHECKED, Faults, Row, Rule, Table, optional
 from infra.settings import Settings
 
 RECORD: Final = Path(__file__).parent / "reviewed.json"

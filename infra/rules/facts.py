@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from infra.leaf import load
 from infra.leaves import LEAVES
-from infra.rules.expected import Table
-from infra.rules.rule import Rule
+from infra.rules.rule import Rule, Table
 from infra.settings import Settings
 
 K = TypeVar("K")
@@ -24,7 +23,7 @@ Grants = Mapping[tuple[str, str], str | None]
 """Conditions of role assignments by target and role; None for an assignment without a condition.
 
 A target is a service, such as `data`, or a container in it, such as `data/raw`; a role is the name
-that `literals.ROLES` has for it.
+that `access.ROLES` has for it.
 """
 
 Allowed = list[tuple[str | IPv4Network, frozenset[str] | None]]

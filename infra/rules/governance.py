@@ -23,11 +23,10 @@ from infra.resources import (
     of_kind,
 )
 from infra.rules.closed_world import reviewed
-from infra.rules.expected import same, shown
 from infra.rules.invariants import DIAGNOSTIC_SETTING, FILES
 from infra.rules.network import BASTION, PUBLIC_ADDRESS, SECURITY_GROUP
 from infra.rules.own_services import TYPES, ids_in
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import Faults, Rule, named, same, shown
 from infra.settings import Settings
 from infra.stack_config import PLACEHOLDERS
 

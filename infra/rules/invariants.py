@@ -24,11 +24,9 @@ from infra.resources import (
     Resource,
     value_at,
 )
-from infra.rules.expected import ANYTHING, Expected, OfResource, by_name, one_of, optional, shown
-from infra.rules.literals import SUBNET_OF_DUTY
 from infra.rules.network import is_network, is_subnet
 from infra.rules.own_services import by_cluster, cluster_of, ids_in
-from infra.rules.rule import Rule
+from infra.rules.rule import ANYTHING, Expected, OfResource, Rule, by_name, one_of, optional, shown
 from infra.settings import Settings
 
 DIAGNOSTIC_SETTING: Final = "monitor:DiagnosticSetting"
@@ -335,6 +333,10 @@ CLUSTERS_AS_SET = Rule(
         }
     },
 )
+
+
+SUBNET_OF_DUTY: Final = {"train": "training", "prepare": "training", "build": "build"}
+"""Only image builds may reach the internet."""
 
 
 def in_subnet(role: SubnetRole) -> Callable[[Settings], Expected]:

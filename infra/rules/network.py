@@ -7,10 +7,9 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
 from infra.resources import NETWORK, Resource, entries_at, input_at, of_kind, texts_at
-from infra.rules.expected import values_at
 from infra.rules.facts import Allowed, Traffic, of_leaves
 from infra.rules.own_services import TYPES, label_of, targets
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import Faults, Rule, named, values_at
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"

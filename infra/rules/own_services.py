@@ -24,9 +24,18 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.expected import UNCHECKED, OfResource, Required, same, shown, values_at
 from infra.rules.facts import extended, of_leaves
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import (
+    UNCHECKED,
+    Faults,
+    OfResource,
+    Required,
+    Rule,
+    named,
+    same,
+    shown,
+    values_at,
+)
 from infra.settings import ClusterSettings, Settings
 
 ALIAS: Final = "/services/Azure/MachineLearning"
@@ -42,7 +51,8 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "monitor:PrivateLinkScope": ("Microsoft.Insights/privateLinkScopes", "scopeName"),
     "network:BastionHost": ("Microsoft.Network/bastionHosts", "bastionHostName"),
     "network:NetworkSecurityGroup": (
-        *("Microsoft.Network/networkSecurityGroups", "networkSecurityGroupName"),
+        "Microsoft.Network/networkSecurityGroups",
+        "networkSecurityGroupName",
     ),
     "network:PublicIPAddress": ("Microsoft.Network/publicIPAddresses", "publicIpAddressName"),
 }
@@ -65,7 +75,8 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "serviceEndpointPolicyDefinitions[].serviceResources[]": ACCOUNTS
     },
 }
-"""Inputs that refer to a service by id, name or address, and the services that they may mean."""
+"""Inputs that refer to a service by id, name or address, and the services that they may mean. A
+path that ends with `?` may be missing."""
 
 
 def targets(resources: Sequence[Resource], settings: Settings) -> dict[str, tuple[str, str]]:

@@ -8,10 +8,9 @@ from infra.catalog import resource_ids
 from infra.extras.alerts.alert_rules import AlertRule, alert_rules
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.rules.expected import canonical, one_of
 from infra.rules.facts import Facts
 from infra.rules.own_services import targets
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import Faults, Rule, canonical, named, one_of
 from infra.settings import Settings
 
 ACTION_GROUP: Final = "monitor:ActionGroup"

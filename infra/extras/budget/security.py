@@ -5,9 +5,8 @@ from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
 from infra.resources import Resource, input_at
-from infra.rules.expected import Expected
 from infra.rules.facts import Facts
-from infra.rules.rule import Rule
+from infra.rules.rule import Expected, Rule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"

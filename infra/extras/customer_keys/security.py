@@ -6,8 +6,8 @@ from typing import Final
 from infra.catalog import resource_ids
 from infra.extras.customer_keys.leaf import IDENTITY, EncryptionSettings
 from infra.resources import REGISTRY, STORAGE, WORKSPACE
-from infra.rules.expected import ANYTHING, Required, by_name, only_id
 from infra.rules.facts import Facts
+from infra.rules.rule import ANYTHING, Required, by_name, only_id
 from infra.settings import Settings
 
 KEY_KIND: Final = "keyvault:Key"

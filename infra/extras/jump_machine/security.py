@@ -16,11 +16,10 @@ from infra.extras.jump_machine.leaf import (
     has_bastion,
 )
 from infra.resources import texts_at
-from infra.rules.expected import Expected, one_of
 from infra.rules.facts import Allowed, Facts, Grants, Traffic
 from infra.rules.invariants import in_subnet
 from infra.rules.network import BASTION as BASTION_KIND
-from infra.rules.rule import Rule, named
+from infra.rules.rule import Expected, Rule, named, one_of
 from infra.settings import Settings
 
 INTERFACE_KIND: Final = "network:NetworkInterface"

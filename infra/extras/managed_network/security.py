@@ -11,12 +11,10 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-from infra.rules.access import guid_of
-from infra.rules.expected import canonical
+from infra.rules.access import ROLES, guid_of
 from infra.rules.facts import Facts
-from infra.rules.literals import ROLES
 from infra.rules.own_services import targets
-from infra.rules.rule import Faults, Rule, named
+from infra.rules.rule import Faults, Rule, canonical, named
 from infra.settings import Settings
 
 RULE: Final = "machinelearningservices:ManagedNetworkSettingsRule"

@@ -3,9 +3,9 @@
 from typing import Final
 
 from infra.extras.replicas.leaf import ReplicaSettings
-from infra.rules.expected import Expected, one_of
 from infra.rules.facts import Facts
 from infra.rules.invariants import zone_redundancy
+from infra.rules.rule import Expected, one_of
 from infra.settings import Settings
 
 KIND: Final = "containerregistry:Replication"

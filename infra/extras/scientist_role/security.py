@@ -5,8 +5,8 @@ from typing import Final
 
 from infra.extras.scientist_role.leaf import NAME
 from infra.resources import DEFINITION
+from infra.rules.access import OWN_ROLE
 from infra.rules.facts import Facts
-from infra.rules.literals import OWN_ROLE
 from infra.rules.rule import Rule
 from infra.settings import Settings
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from infra.resources import Resource
 from infra.rules.closed_world import RECORD, paths
-from infra.rules.expected import canonical, values_at
+from infra.rules.rule import canonical, values_at
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import RECORDED
 
