@@ -10,15 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.resources import (
-    ASSIGNMENT,
-    COMPUTE,
-    IDENTITY,
-    WORKSPACE,
-    Resource,
-    input_at,
-    of_kind,
-)
+from infra.resources import ASSIGNMENT, COMPUTE, IDENTITY, WORKSPACE, Resource, input_at, of_kind
 from infra.rules.facts import Grants, extended, of_leaves
 from infra.rules.own_services import by_cluster, label_of, targets
 from infra.rules.rule import Faults, Rule, by_name, one_of, only_id

@@ -4,13 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from infra.extras.managed_network.leaf import ManagedNetworkSettings, has_firewall, is_managed
-from infra.resources import (
-    ASSIGNMENT,
-    WORKSPACE,
-    Resource,
-    input_at,
-    of_kind,
-)
+from infra.resources import ASSIGNMENT, WORKSPACE, Resource, input_at, of_kind
 from infra.rules.access import ROLES, guid_of
 from infra.rules.facts import Facts
 from infra.rules.own_services import targets

@@ -6,20 +6,9 @@ import re
 import pytest
 
 from infra.render.snapshot import snapshot
-from infra.resources import (
-    COMPUTE,
-    WORKSPACE,
-    of_kind,
-    requirements,
-)
+from infra.resources import COMPUTE, WORKSPACE, of_kind, requirements
 from tests.infra.support.stacks import only, rendered
-from tests.infra.support.variants import (
-    NETWORK,
-    OPTIONS,
-    ROUTES,
-    SERVICES,
-    ZONES,
-)
+from tests.infra.support.variants import NETWORK, OPTIONS, ROUTES, SERVICES, ZONES
 
 ACCOUNT_ID = re.compile(r"/subscriptions/.*/Microsoft.Storage/storageAccounts/[^/]+")
 ENDPOINT = "network:PrivateEndpoint"

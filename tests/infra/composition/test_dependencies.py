@@ -17,10 +17,7 @@ from infra.resources import (
     value_at,
 )
 from tests.infra.support.stacks import key, nightly, ran, rendered
-from tests.infra.support.variants import (
-    ASSIGNING,
-    OPTIONS,
-)
+from tests.infra.support.variants import ASSIGNING, OPTIONS
 
 ACCOUNT_ID = re.compile(r"/subscriptions/.*/Microsoft.Storage/storageAccounts/[^/]+")
 ENDPOINT = "network:PrivateEndpoint"

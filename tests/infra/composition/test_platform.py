@@ -8,24 +8,10 @@ import pytest
 from infra import outputs
 from infra.outputs import from_dict, to_dict
 from infra.policies.pack import check
-from infra.resources import (
-    ASSIGNMENT,
-    COMPUTE,
-    INSIGHTS,
-    STORAGE,
-    WORKSPACE,
-    of_kind,
-    requirements,
-)
+from infra.resources import ASSIGNMENT, COMPUTE, INSIGHTS, STORAGE, WORKSPACE, of_kind, requirements
 from infra.stack_config import PLACEHOLDERS
 from tests.infra.support.stacks import key, nightly, only, ran, rendered, settings_of
-from tests.infra.support.variants import (
-    KEYS,
-    LOGS,
-    OPTIONS,
-    SERVICES,
-    SIZES,
-)
+from tests.infra.support.variants import KEYS, LOGS, OPTIONS, SERVICES, SIZES
 
 ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"

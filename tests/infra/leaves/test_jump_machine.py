@@ -11,18 +11,10 @@ import pytest
 from infra.catalog import roles
 from infra.catalog.network_rules import Surroundings
 from infra.extras.jump_machine import cloud_init, network_rules
-from infra.extras.jump_machine.security import (
-    EXTENSION_KIND as EXTENSION,
-)
-from infra.extras.jump_machine.security import (
-    INTERFACE_KIND as INTERFACE,
-)
-from infra.extras.jump_machine.security import (
-    MACHINE_KIND as MACHINE,
-)
-from infra.extras.jump_machine.security import (
-    SCHEDULE_KIND as SCHEDULE,
-)
+from infra.extras.jump_machine.security import EXTENSION_KIND as EXTENSION
+from infra.extras.jump_machine.security import INTERFACE_KIND as INTERFACE
+from infra.extras.jump_machine.security import MACHINE_KIND as MACHINE
+from infra.extras.jump_machine.security import SCHEDULE_KIND as SCHEDULE
 from infra.outputs import from_dict
 from infra.resources import ASSIGNMENT, of_kind
 from infra.rules.network import BASTION

@@ -3,10 +3,7 @@
 import pytest
 
 from infra.render.render import main, run
-from infra.resources import (
-    read,
-    to_json,
-)
+from infra.resources import read, to_json
 from tests.infra.support.stacks import file_of, only
 
 
