@@ -53,7 +53,6 @@ _TRUNK: Final = (
         "platform",
         "show what deploying the platform would change",
         "jobs.commands.up:run",
-        "jobs.commands.up:PreviewOptions",
         outputs="made",
     ),
     JobCommand(
@@ -61,7 +60,6 @@ _TRUNK: Final = (
         "platform",
         "deploy the platform, or the changes to it",
         "jobs.commands.up:run",
-        "jobs.commands.up:UpOptions",
         outputs="made",
     ),
     JobCommand(
@@ -69,7 +67,6 @@ _TRUNK: Final = (
         "platform",
         "check whether a run could start: sign-in, network, cluster, quota, image, data",
         "jobs.commands.preflight:run",
-        "jobs.commands.preflight:PreflightOptions",
         program=True,
         outputs="optional",
     ),
@@ -78,7 +75,6 @@ _TRUNK: Final = (
         "platform",
         "delete the platform of a stack; --cluster NAME deletes only one cluster",
         "jobs.commands.teardown:run",
-        "jobs.commands.teardown:TeardownOptions",
         outputs="optional",
     ),
     JobCommand(
@@ -87,7 +83,6 @@ _TRUNK: Final = (
         "start a run (or --kind smoke, benchmark, check) and follow it to its end: submit "
         "--preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90",
         "jobs.commands.submit:run",
-        "jobs.commands.submit:SubmitOptions",
         program=True,
         data=True,
     ),
@@ -96,7 +91,6 @@ _TRUNK: Final = (
         "train",
         "print the job as YAML for `az ml job create`, without submitting it",
         "jobs.commands.spec:run",
-        "jobs.commands.spec:SpecOptions",
         program=True,
     ),
     JobCommand(
@@ -105,14 +99,12 @@ _TRUNK: Final = (
         "submit all interrupted runs of the workspace again, and send notices of those that "
         "ended: supervise --once, from any machine",
         "jobs.commands.runs.supervise:run",
-        "jobs.commands.runs.supervise:SuperviseOptions",
     ),
     JobCommand(
         "cancel",
         "train",
         "cancel a run",
         "jobs.commands.cancel:run",
-        "jobs.commands.cancel:CancelOptions",
     ),
     JobCommand(
         "upload",
@@ -120,7 +112,6 @@ _TRUNK: Final = (
         "upload a folder to a container and register it as a data set: upload DIR --to "
         "prepared/imagenet",
         "jobs.commands.upload:run",
-        "jobs.commands.upload:UploadOptions",
         data=True,
     ),
     JobCommand(
@@ -129,7 +120,6 @@ _TRUNK: Final = (
         "convert raw images into shards, as a job: prepare imagenet --raw ilsvrc2012 "
         "--prepared imagenet -- --train FILE ...",
         "jobs.commands.prepare:run",
-        "jobs.commands.prepare:PrepareOptions",
         program=True,
         data=True,
     ),
@@ -138,7 +128,6 @@ _TRUNK: Final = (
         "look at runs",
         "show what costs money now, and the runs with their attempts; --jobs lists jobs instead",
         "jobs.commands.status:run",
-        "jobs.commands.status:StatusOptions",
         former={"list": ("--jobs", "True"), "endpoints": ()},
     ),
     JobCommand(
@@ -147,28 +136,24 @@ _TRUNK: Final = (
         "show the output of a run until it ends; --supervise submits the run again if its "
         "nodes are pre-empted",
         "jobs.commands.follow:run",
-        "jobs.commands.follow:FollowOptions",
     ),
     JobCommand(
         "logs",
         "look at runs",
         "print the logs of a job's processes: logs NAME --rank all",
         "jobs.commands.logs:run",
-        "jobs.commands.logs:LogsOptions",
     ),
     JobCommand(
         "cost",
         "look at runs",
         "estimate what jobs have cost, by run, week or tag: cost --by tag:data",
         "jobs.commands.runs.cost:run",
-        "jobs.commands.runs.cost:CostOptions",
     ),
     JobCommand(
         "compare",
         "look at runs",
         "compare runs by configuration, curves, time and cost: compare RUN RUN",
         "jobs.commands.runs.compare:run",
-        "jobs.commands.runs.compare:CompareOptions",
         data=True,
     ),
     JobCommand(
@@ -176,7 +161,6 @@ _TRUNK: Final = (
         "look at runs",
         "show the training curves of a run, live from blob storage",
         "jobs.commands.tensorboard:run",
-        "jobs.commands.tensorboard:TensorboardOptions",
         data=True,
     ),
     JobCommand(
@@ -184,7 +168,6 @@ _TRUNK: Final = (
         "use a model",
         "download the results of a run: model, report, curves, logs",
         "jobs.commands.download:run",
-        "jobs.commands.download:DownloadOptions",
         data=True,
     ),
     JobCommand(
@@ -192,7 +175,6 @@ _TRUNK: Final = (
         "use a model",
         "register the model of a run as a versioned model",
         "jobs.commands.register:run",
-        "jobs.commands.register:RegisterOptions",
         data=True,
     ),
 )

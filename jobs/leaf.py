@@ -17,7 +17,7 @@ CONTINUES: Final = "resumes from its newest checkpoint"
 
 @dataclass(frozen=True)
 class JobCommand(Command):
-    """A command of `python -m jobs`."""
+    """A command of `python -m jobs`. Its options are the class NAMEOptions next to what runs it."""
 
     program: bool = False
     """Whether options of the trainer may follow after `--`."""
@@ -28,6 +28,10 @@ class JobCommand(Command):
     data: bool = False
     """Whether the command moves data, for which it must be inside the network of a private
     stack."""
+
+    def __post_init__(self) -> None:
+        module, name = self.run.partition(":")[0], self.name.title().replace("-", "")
+        object.__setattr__(self, "options", f"{module}:{name}Options")
 
 
 @runtime_checkable

@@ -12,7 +12,6 @@ LEAF: Final = Leaf(
             "write the classes of all images in a folder of storage to files, as a job on many"
             " nodes",
             "jobs.extras.batch.command:run",
-            "jobs.extras.batch.command:ScoreBatchOptions",
             program=True,
             data=True,
         ),

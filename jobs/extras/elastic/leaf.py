@@ -36,7 +36,6 @@ LEAF: Final = Leaf(
             "train",
             "pin the nodes of a run that may continue on fewer, or free it again",
             "jobs.extras.elastic.command:run",
-            "jobs.extras.elastic.command:PlaceOptions",
         ),
     ),
     about_run="jobs.extras.elastic.placement:about_run",

@@ -12,7 +12,6 @@ LEAF: Final = Leaf(
             "show what a run would take on each choice of nodes, before any is rented: plan"
             " --preset imagenet-ndv2 --deadline 2h",
             "jobs.extras.estimate.command:run",
-            "jobs.extras.estimate.command:PlanOptions",
             program=True,
             outputs="named",
         ),
@@ -21,7 +20,6 @@ LEAF: Final = Leaf(
             "estimate and measure",
             "ask Azure's public price list for the prices of GPU nodes in a region",
             "jobs.extras.estimate.prices:ask_prices",
-            "jobs.extras.estimate.prices:PricesOptions",
             outputs="named",
         ),
     ),

@@ -13,7 +13,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "print where the ranks of a running job are, and which wait for data or for others",
             "jobs.extras.inspection.stacks:run",
-            "jobs.extras.inspection.stacks:StacksOptions",
             data=True,
         ),
         JobCommand(
@@ -21,7 +20,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "record some steps of a running job, and download the profile",
             "jobs.extras.inspection.profile:run",
-            "jobs.extras.inspection.profile:ProfileOptions",
             data=True,
         ),
         JobCommand(
@@ -29,7 +27,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "show how to log in to the nodes of a job that was submitted with --debug",
             "jobs.extras.inspection.debug:run",
-            "jobs.extras.inspection.debug:DebugOptions",
         ),
     ),
 )

@@ -13,7 +13,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "show which resources were changed outside of Pulumi",
             "jobs.extras.pipelines.drift:run",
-            "jobs.extras.pipelines.drift:DriftOptions",
             outputs="made",
         ),
         JobCommand(
@@ -21,7 +20,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "set up a storage account for Pulumi's state, and identities for GitHub's workflows",
             "jobs.extras.pipelines.backend:run",
-            "jobs.extras.pipelines.backend:BackendOptions",
             outputs="made",
         ),
         JobCommand(
@@ -29,7 +27,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "write a preview as a comment on a pull request, as a step of a workflow",
             "jobs.extras.pipelines.comment:run",
-            "jobs.extras.pipelines.comment:CommentOptions",
             outputs="made",
         ),
     ),

@@ -12,7 +12,6 @@ LEAF: Final = Leaf(
             "measure images/s by number of nodes with short jobs; `plan` then uses the points:"
             " scaling --nodes 1 2 4",
             "jobs.extras.scaling.command:run",
-            "jobs.extras.scaling.command:ScalingOptions",
             program=True,
             data=True,
         ),

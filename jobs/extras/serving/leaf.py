@@ -13,7 +13,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "let a registered model answer requests: deploy MODEL:VERSION --endpoint NAME",
             "jobs.extras.serving.deploy:run",
-            "jobs.extras.serving.deploy:DeployOptions",
             data=True,
         ),
         JobCommand(
@@ -21,7 +20,6 @@ LEAF: Final = Leaf(
             _GROUP,
             "ask an endpoint for the classes of images: score --endpoint NAME IMAGE...",
             "jobs.extras.serving.score:run",
-            "jobs.extras.serving.score:ScoreOptions",
         ),
         JobCommand(
             "traffic",
@@ -29,14 +27,12 @@ LEAF: Final = Leaf(
             "promote a deployment of an endpoint, divide the requests, or roll back: traffic"
             " --endpoint NAME --to green",
             "jobs.extras.serving.traffic:run",
-            "jobs.extras.serving.traffic:TrafficOptions",
         ),
         JobCommand(
             "undeploy",
             _GROUP,
             "delete an endpoint, or one deployment of it",
             "jobs.extras.serving.undeploy:run",
-            "jobs.extras.serving.undeploy:UndeployOptions",
         ),
     ),
     billed=Billed("jobs.extras.serving.listing:show", "jobs.extras.serving.endpoints:delete_all"),

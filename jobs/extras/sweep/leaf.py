@@ -12,7 +12,6 @@ LEAF: Final = Leaf(
             "train all combinations of values of options, each on one GPU: sweep"
             " optimizer.learning-rate=0.003,0.01 --preset images-224-finetune --submit",
             "jobs.extras.sweep.command:run",
-            "jobs.extras.sweep.command:SweepOptions",
             former={"spec --sweep": ()},
             program=True,
         ),
