@@ -24,6 +24,23 @@ _SHM = re.compile(r"[1-9][0-9]*[bkmg]")
 _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
 
 
+class SelfChecked:
+    """Options of a command that are valid or not, whatever the options after `--` are."""
+
+    def problems(self) -> list[str]:
+        """Return why the options are invalid; empty if they are valid."""
+        raise NotImplementedError
+
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the options.
+
+        Raises:
+            ConfigError: They are invalid; lists all problems.
+        """
+        if problems := self.problems():
+            raise ConfigError(problems)
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """Where the training data is stored, and how a node reads it."""

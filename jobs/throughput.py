@@ -24,6 +24,15 @@ FILE: Final = "points.jsonl"
 FOLDER: Final = "scaling"
 """Folder of all points: FOLDER/NAME of this machine, FOLDER/STACK/NAME of a stack."""
 SYNTHETIC: Final = "synthetic"
+_CONFIGURATION: Final = {
+    "model": "network",
+    "precision": "precision",
+    "image_size": "image size",
+    "batch_per_rank": "batch of a rank",
+    "accumulation": "micro-batches",
+    "data": "data",
+}
+"""Fields of a point that decide its throughput, besides VM size and XLA, with their names."""
 _DEPTHS: Final = (50, 101, 152)
 _PLAIN: Final = (64, "7x7", 224)
 """Width, stem and image size of the ResNets that are called by their depth alone."""
@@ -59,18 +68,14 @@ class Span:
 
 
 def words(span: Span | None, unit: str = "") -> str:
-    """Format a range as middle (low - high), with three digits; `never` for an infinite end."""
-    middle, ends = in_parts(span)
-    text = f"{middle} ({ends})" if ends else middle
+    """Format a range as middle (low - high), with three digits: `?` if it is not known, `never` for
+    an infinite end.
+    """
+    text = "?"
+    if span is not None:
+        low, text, high = map(_digits, span.values)
+        text += f" ({low} - {high})" if low != high else ""
     return f"{text} {unit}".strip()
-
-
-def in_parts(span: Span | None) -> tuple[str, str]:
-    """Return the middle and the ends in words; `?` and nothing if the range is not known."""
-    if span is None:
-        return "?", ""
-    low, middle, high = map(_digits, span.values)
-    return middle, f"{low} - {high}" if low != high else ""
 
 
 def _digits(value: float) -> str:
@@ -139,21 +144,21 @@ class Point:
     def usable(self) -> bool:
         return bool(self.rates) and self.problem is None
 
+    def difference(self, other: "Point") -> str | None:
+        """Return how the configuration of this point differs from that of another one, apart from
+        the VM size; None if it does not.
+        """
+        for field, name in _CONFIGURATION.items():
+            own, others = getattr(self, field), getattr(other, field)
+            if own != others:
+                return f"{name} {own}, not {others}"
+        if None in (self.xla, other.xla) or self.xla == other.xla:
+            return None
+        return f"{'with' if self.xla else 'without'} XLA"
+
     def is_like(self, other: "Point") -> bool:
         """Whether two points differ at most in nodes, ranks and the measurement."""
-
-        def configuration(point: Point) -> tuple[object, ...]:
-            network = point.model, point.precision, point.image_size
-            return (
-                point.size.lower(),
-                *network,
-                point.batch_per_rank,
-                point.accumulation,
-                point.data,
-            )
-
-        compiled_alike = self.xla == other.xla or None in (self.xla, other.xla)
-        return compiled_alike and configuration(self) == configuration(other)
+        return self.size.lower() == other.size.lower() and self.difference(other) is None
 
 
 def name_problems(name: str) -> list[str]:
@@ -260,13 +265,3 @@ def alike(points: Iterable[Point], like: Point) -> list[Point]:
 def efficiency(point: Point, base: Point | None) -> float | None:
     """Return throughput of a rank in that of a rank of another point; None without one."""
     return None if base is None else point.middle / point.ranks / (base.middle / base.ranks)
-
-
-def files_of(folder: Path, stack: str) -> list[Path]:
-    """Return the files of points of a stack.
-
-    Args:
-        folder: Folder of all points.
-        stack: Name of the stack.
-    """
-    return sorted(folder.glob(f"{stack}/*/{FILE}"))

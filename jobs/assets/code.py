@@ -12,7 +12,7 @@ from azure.core.exceptions import HttpResponseError
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import client, put_files
-from jobs.errors import ConflictError, MissingError
+from jobs.errors import ConflictError
 from jobs.spec.code_snapshot import CodeSnapshot
 
 FOLDER: Final = "code"
@@ -29,24 +29,24 @@ def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
         RequestError: The workspace or its storage refused a request.
     """
     path = f"codes/{segment(f'trainer-{code.digest}')}/versions/{VERSION}"
-    registered = _id(manager, path)
+    registered = manager.find(path)
     if registered is not None:
-        return registered
+        return str(registered["id"])
     upload_type = {"pendingUploadType": "TemporaryBlobReference"}
     reference = manager.post(f"{path}/startPendingUpload", upload_type)[
         "blobReferenceForConsumption"
     ]
-    with manager.errors("the code of the job"):
+    with manager.requests.errors("the code of the job"):
         _send(manager, reference, code.contents)
     properties = {"codeUri": f"{reference['blobUri'].rstrip('/')}/{FOLDER}", "isAnonymous": False}
     try:
         return str(manager.put(path, {"properties": properties})["id"])
     except ConflictError:
         # Someone else registered the same code in the meantime.
-        registered = _id(manager, path)
+        registered = manager.find(path)
         if registered is None:
             raise
-        return registered
+        return str(registered["id"])
 
 
 def _send(
@@ -62,12 +62,4 @@ def _send(
     except HttpResponseError as error:
         if getattr(error, "error_code", None) not in KEY_REFUSED:
             raise
-        put_files(client(reference["blobUri"], manager.credential), FOLDER, contents)
-
-
-def _id(manager: ResourceManager, path: str) -> str | None:
-    try:
-        answer: dict[str, Any] = manager.get(path)
-    except MissingError:
-        return None
-    return str(answer["id"])
+        put_files(client(reference["blobUri"], manager.requests.credential), FOLDER, contents)

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from infra.outputs import CONTEXTS_FOLDER, Datastore
+from infra.outputs import CONTEXTS_FOLDER
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Storage, listed, md5_of, put_files
-from jobs.errors import MissingError
 from jobs.spec.build_context import BuildContext
 
 DOCKERFILE: Final = "Dockerfile"
@@ -46,7 +45,8 @@ def ensure(
         RequestError: The workspace or its storage refused a request.
     """
     path = f"environments/{segment(context.name)}/versions/{segment(context.version)}"
-    if not _is_registered(manager, path):
+    if manager.find(path) is None:
+        manager.check_workspace()
         if registry is not None:
             origin: dict[str, object] = {"image": f"{registry}/{context.reference}"}
         else:
@@ -76,11 +76,6 @@ def upload(storage: Storage, context: BuildContext) -> str:
             if name not in blobs or blobs[name].md5 != md5_of(content)
         }
         put_files(client, folder, missing)
-    return context_address(store, folder)
-
-
-def context_address(store: Datastore, folder: str) -> str:
-    """Return the URL of a folder in a container, with a trailing slash."""
     return f"{store.blob_endpoint.rstrip('/')}/{store.container}/{quote(folder)}/"
 
 
@@ -107,12 +102,3 @@ def body(
             "isArchived": False,
         }
     }
-
-
-def _is_registered(manager: ResourceManager, path: str) -> bool:
-    try:
-        manager.get(path)
-    except MissingError:
-        manager.check_workspace()
-        return False
-    return True

@@ -62,11 +62,11 @@ def is_registered(manager: ResourceManager, model: Model) -> bool:
     Raises:
         ConflictError: The version is registered for another folder, or an older export of the run.
     """
-    try:
-        registered = manager.get(_path(model))["properties"]
-    except MissingError:
+    version = manager.find(_path(model))
+    if version is None:
         manager.check_workspace()
         return False
+    registered = version["properties"]
     export = (registered.get("properties") or {}).get(EXPORT)
     same_folder = datastore_path(str(registered["modelUri"])) == datastore_path(model.uri)
     if not same_folder or export != model.properties[EXPORT]:

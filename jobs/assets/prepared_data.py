@@ -1,7 +1,6 @@
 """Prepared data sets in storage: register and find them, read their manifests, plan a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from common.errors import ConfigError, UserError
 from common.text import listing
@@ -21,14 +20,6 @@ from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, check_trainable, parse_manifest
 from trainer.errors import DataError
 from trainer.training.plan import EMBEDDED_EXAMPLES, Plan, make_plan
-
-
-@dataclass(frozen=True)
-class DatastoreFolder:
-    """A folder of a datastore."""
-
-    datastore: Datastore
-    folder: str
 
 
 def register_prepared(
@@ -52,7 +43,7 @@ def register_prepared(
         RequestError: The workspace or its storage refused a request.
     """
     store = storage.datastores.prepared
-    blobs, content, manifest = read_complete(storage, DatastoreFolder(store, folder))
+    blobs, content, manifest = _read_complete(storage, store, folder)
     size = sum(blob.size for blob in blobs.values())
     data_set = DataSet(
         name=name or folder.rpartition("/")[2],
@@ -66,8 +57,8 @@ def register_prepared(
     return data_set
 
 
-def read_complete(
-    storage: Storage, where: DatastoreFolder
+def _read_complete(
+    storage: Storage, store: Datastore, folder: str
 ) -> tuple[dict[str, Blob], bytes, Manifest]:
     """Return the files of a data set by name, the content of its manifest, and the manifest.
 
@@ -75,8 +66,15 @@ def read_complete(
         UserError: The manifest or a shard is missing, or the size of a shard is wrong.
         RequestError: Storage refused a request.
     """
-    store, folder = where.datastore, where.folder
-    blobs, content = _read_folder(storage, store, folder)
+    with storage.errors(store):
+        client = storage.container(store)
+        blobs = listed(client, folder)
+        content = read_small(client, f"{folder}/{FILE_NAME}")
+    if content is None:
+        raise MissingError(
+            f"{store.container}/{folder}: {FILE_NAME} is missing, so its preparation has not"
+            " completed; run it again"
+        )
     manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
     _compare(store, folder, manifest, blobs)
     return blobs, content, manifest
@@ -105,8 +103,8 @@ def find(manager: ResourceManager, asset: str) -> str:
     return str(answer["properties"]["dataUri"])
 
 
-def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFolder:
-    """Return the folder of a run's data set. Pure.
+def locate(storage: Storage, data: DataOptions, uri: str | None) -> tuple[Datastore, str]:
+    """Return the datastore and the folder of a run's data set. Pure.
 
     Args:
         storage: Storage of the stack.
@@ -118,7 +116,7 @@ def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFol
     """
     stores = storage.datastores
     if uri is None:
-        return DatastoreFolder(stores.prepared, data.path or "")
+        return stores.prepared, data.path or ""
     _, _, path = datastore_path(uri).partition("/datastores/")
     datastore, _, folder = path.partition("/paths/")
     known = {store.name: store for store in (stores.prepared, stores.results)}
@@ -127,7 +125,7 @@ def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFol
             f"--data.asset: runs cannot read the datastore of {data.asset}"
             f" ({datastore or 'unknown'}); choose a data set in prepared or results"
         )
-    return DatastoreFolder(known[datastore], folder)
+    return known[datastore], folder
 
 
 def read_manifest(storage: Storage, data: DataOptions, uri: str | None) -> Manifest:
@@ -136,16 +134,15 @@ def read_manifest(storage: Storage, data: DataOptions, uri: str | None) -> Manif
     Raises:
         UserError: The manifest is missing, invalid, or cannot be read from here.
     """
-    where = locate(storage, data, uri)
-    name = f"{where.folder}/{FILE_NAME}"
-    content = storage.read(where.datastore, name)
+    store, folder = locate(storage, data, uri)
+    name = f"{folder}/{FILE_NAME}"
+    content = storage.read(store, name)
     if content is None:
         raise UserError(
-            f"{data.asset or data.path}: {FILE_NAME} is missing in folder {where.folder} of"
-            f" datastore {where.datastore.name}, so the data set is incomplete; prepare or upload"
-            " it"
+            f"{data.asset or data.path}: {FILE_NAME} is missing in folder {folder} of datastore"
+            f" {store.name}, so the data set is incomplete; prepare or upload it"
         )
-    return _parse(content, f"{where.datastore.name}/{name}")
+    return _parse(content, f"{store.name}/{name}")
 
 
 def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
@@ -168,19 +165,6 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
     except (ConfigError, DataError) as error:
         raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)
-
-
-def _read_folder(storage: Storage, store: Datastore, folder: str) -> tuple[dict[str, Blob], bytes]:
-    with storage.errors(store):
-        client = storage.container(store)
-        blobs = listed(client, folder)
-        content = read_small(client, f"{folder}/{FILE_NAME}")
-    if content is None:
-        raise MissingError(
-            f"{store.container}/{folder}: {FILE_NAME} is missing, so its preparation has not"
-            " completed; run it again"
-        )
-    return blobs, content
 
 
 def _parse(content: bytes, source: str) -> Manifest:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from common.prices import NodePrices, money
 from common.text import plural
 from infra.outputs import Cluster
-from jobs.azure.costs import read_prices
+from jobs.azure.costs import known_prices
 from jobs.azure.job_records import Job, parse_time
 from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
@@ -153,13 +153,10 @@ def queue_reasons(manager: ResourceManager, job: Job) -> list[str]:
     reasons = explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
     if not 0 < nodes.idle < job.nodes:
         return reasons
-    try:
-        prices = read_prices(manager)
-    except RequestError:
-        prices = NodePrices()
+    cost = idle_cost(nodes, known_prices(manager))
     part = (
         f"{nodes.idle} of the {job.nodes} nodes have come and wait for the others"
-        f"{idle_cost(nodes, prices)}; cancel the run to release them, or submit it on fewer nodes"
+        f"{cost}; cancel the run to release them, or submit it on fewer nodes"
     )
     return [*reasons, part]
 

@@ -45,6 +45,14 @@ def read_prices(manager: ResourceManager) -> NodePrices:
     return NodePrices((read_vm_sizes(sizes, f"{datetime.now(UTC):%Y-%m-%d}"),))
 
 
+def known_prices(manager: ResourceManager) -> NodePrices:
+    """Ask Azure for the prices of nodes in the stack's region; none if it does not answer."""
+    try:
+        return read_prices(manager)
+    except RequestError:
+        return NodePrices()
+
+
 def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Price | None:
     """Return the price of a node of a job: the one that it was submitted with, or the current one.
 
@@ -112,11 +120,7 @@ class JobCosts:
         """Return the cost of each job by its name; what Azure does not answer is unknown."""
         if not jobs:
             return {}
-        try:
-            prices = read_prices(self._manager)
-        except RequestError:
-            prices = NodePrices()
-        now = self._manager.now()
+        prices, now = known_prices(self._manager), self._manager.now()
         # The run history has no request for the times of several jobs, so only those are asked for
         # that the list of jobs does not tell.
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.leaf import MOVED, Place
+from jobs.options import ServiceOptions
 from jobs.spec.budget_policy import TAGS, Budget, with_max_seconds
-from jobs.spec.job_spec import Folder, JobSpec, Services
+from jobs.spec.job_spec import Folder, JobSpec
 from jobs.spec.run_key import RunAttempt
 from jobs.spec.tags import NOTIFIED, OUTCOME
 from trainer.errors import EXIT_STATUS_TAG
@@ -217,7 +218,7 @@ def _folder(folder: Folder, workspace_id: str) -> dict[str, str]:
     return {"uri": uri, "mode": _MODES[folder.mode]}
 
 
-def _services(services: Services) -> dict[str, Any]:
+def _services(services: ServiceOptions) -> dict[str, Any]:
     submitted: dict[str, Any] = {}
     if services.ssh_public_key is not None:
         keys = {"sshPublicKeys": services.ssh_public_key}

@@ -235,10 +235,8 @@ class Jobs:
         return self._manager.user()
 
     def _get(self, name: str) -> Job | None:
-        try:
-            return read_job(self._manager.get(f"jobs/{segment(name)}"))
-        except MissingError:
-            return None
+        resource = self._manager.find(f"jobs/{segment(name)}")
+        return None if resource is None else read_job(resource)
 
 
 @well_formed("a job")

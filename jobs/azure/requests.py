@@ -94,13 +94,8 @@ class Requests:
     """
 
     def __init__(self, outputs: Platform, credential: TokenCredential) -> None:
-        self._outputs, self._credential = outputs, credential
+        self._outputs, self.credential = outputs, credential
         self._ahead = timedelta(0)
-
-    @property
-    def credential(self) -> TokenCredential:
-        """Credential of the user."""
-        return self._credential
 
     def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Answer:
         """Send a request to a service that responds with a JSON object.
@@ -178,7 +173,7 @@ class Requests:
         Raises:
             RequestError: The request failed; the subclass tells why.
         """
-        client = pipeline(policies.BearerTokenCredentialPolicy(self._credential, scope))
+        client = pipeline(policies.BearerTokenCredentialPolicy(self.credential, scope))
         request = HttpRequest("POST", url, content=content, headers=dict(headers))
         with self.errors(name_of(url)):
             response: HttpResponse = client.send_request(request, retry_on_methods=["POST"])
@@ -200,7 +195,7 @@ class Requests:
             raise RequestError(f"{uri}: is not the URI of a secret: https://VAULT/secrets/NAME")
         # Each cloud's tokens for vaults name the domain of its vaults.
         scope = f"https://{vault.partition('.')[2] or vault}/.default"
-        client = pipeline(policies.BearerTokenCredentialPolicy(self._credential, scope))
+        client = pipeline(policies.BearerTokenCredentialPolicy(self.credential, scope))
         with self.errors(f"secret {uri}"):
             request = HttpRequest("GET", f"{uri}?api-version={_SECRETS}")
             response = client.send_request(request)
@@ -211,7 +206,7 @@ class Requests:
     def user(self) -> str | None:
         """Return the name of the signed-in user, or None."""
         try:
-            return name_in_token(self._credential.get_token(self._scope).token)
+            return name_in_token(self.credential.get_token(self._scope).token)
         except AzureError:
             return None
 
@@ -222,7 +217,7 @@ class Requests:
             SignInError: No user is signed in.
         """
         with self.errors("sign-in"):
-            token = self._credential.get_token(self._scope).token
+            token = self.credential.get_token(self._scope).token
         name = name_in_token(token) or "an unnamed user"
         return f"as {name}{about_changes(token, self._outputs.tenant_id)}"
 
@@ -261,7 +256,7 @@ class Requests:
 
     @cached_property
     def _signed(self) -> PipelineClient[Any, Any]:
-        return pipeline(policies.BearerTokenCredentialPolicy(self._credential, self._scope))
+        return pipeline(policies.BearerTokenCredentialPolicy(self.credential, self._scope))
 
     @cached_property
     def _anonymous(self) -> PipelineClient[Any, Any]:

@@ -1,16 +1,14 @@
 """Requests to Resource Manager: resources of a stack, and those in its workspace."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from azure.core.credentials import TokenCredential
-
 from jobs.azure.error_messages import Platform
 from jobs.azure.requests import Answer, Requests
-from jobs.errors import OddAnswerError, RequestError
+from jobs.errors import MissingError, OddAnswerError, RequestError
 
 API_VERSION: Final = "2024-10-01"
 """API version of Microsoft.MachineLearningServices."""
@@ -26,7 +24,8 @@ class ResourceManager:
     """
 
     def __init__(self, requests: Requests, outputs: Platform) -> None:
-        self._requests = requests
+        self.requests = requests
+        """Sends requests as the signed-in user, and explains errors."""
         self.subscription_id = f"/subscriptions/{outputs.subscription_id}"
         """Resource id of the subscription."""
         self.group_id = f"{self.subscription_id}/resourceGroups/{outputs.resource_group}"
@@ -44,6 +43,13 @@ class ResourceManager:
         """Get the resource at a path."""
         return self._send("GET", path, api_version)
 
+    def find(self, path: str, api_version: str = API_VERSION) -> Answer | None:
+        """Get the resource at a path; None if it does not exist."""
+        try:
+            return self.get(path, api_version)
+        except MissingError:
+            return None
+
     def put(self, path: str, body: object, api_version: str = API_VERSION) -> Answer:
         """Create or update a resource, and return it."""
         return self._send("PUT", path, api_version, body)
@@ -53,8 +59,9 @@ class ResourceManager:
         return self._send("POST", path, api_version, body)
 
     def delete(self, path: str, api_version: str = API_VERSION) -> None:
-        """Delete a resource."""
-        self._send("DELETE", path, api_version)
+        """Delete a resource, if it exists."""
+        with suppress(MissingError):
+            self._send("DELETE", path, api_version)
 
     def items(self, path: str, api_version: str = API_VERSION) -> Iterator[Any]:
         """Iterate over all items of a list, across its pages.
@@ -81,7 +88,7 @@ class ResourceManager:
                     "end; try again later"
                 )
             read.add(following)
-            page = self._requests.send("GET", following)
+            page = self.requests.send("GET", following)
 
     def check_workspace(self) -> None:
         """Check that the workspace exists, to tell a missing workspace from a missing part of it.
@@ -93,30 +100,21 @@ class ResourceManager:
 
     def now(self) -> datetime:
         """Return the time by Azure's clock, as of its last response."""
-        return self._requests.now()
+        return self.requests.now()
 
     def user(self) -> str | None:
         """Return the name of the signed-in user, or None."""
-        return self._requests.user()
-
-    @property
-    def credential(self) -> TokenCredential:
-        """Credential of the user."""
-        return self._requests.credential
-
-    def errors(self, what: str) -> AbstractContextManager[None]:
-        """Convert Azure's errors to those of `jobs.errors`; see `Requests.errors`."""
-        return self._requests.errors(what)
+        return self.requests.user()
 
     @property
     def _url(self) -> str:
-        return self._requests.manager_url
+        return self.requests.manager_url
 
     def _send(self, method: str, path: str, api_version: str, body: object = None) -> Answer:
         path = path if path.startswith("/") else f"{self.workspace_id}/{path}".rstrip("/")
         mark = "&" if "?" in path else "?"
         url = f"{self._url}{path}{mark}api-version={api_version}"
-        answer: Answer = _checked(self._requests.send(method, url, body), path)
+        answer: Answer = _checked(self.requests.send(method, url, body), path)
         return answer
 
 

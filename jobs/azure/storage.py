@@ -20,7 +20,7 @@ from azure.storage.blob import (
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from infra.outputs import Datastore, Datastores, PlatformOutputs
+from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure.requests import Requests, is_of_storage
 from jobs.azure.sign_in import PRODUCT
 from jobs.errors import AccessError
@@ -54,8 +54,6 @@ class Blob:
     """MD5 of the whole content, or None if its writer did not set it."""
     xxh128: str | None
     etag: str
-    modified: float
-    """Seconds since 1970."""
 
     @classmethod
     def of(cls, name: str, properties: BlobProperties) -> Self:
@@ -67,7 +65,6 @@ class Blob:
             md5=bytes(md5) if md5 else None,
             xxh128=(properties.metadata or {}).get(XXH128),
             etag=str(properties.etag),
-            modified=properties.last_modified.timestamp(),
         )
 
 
@@ -104,11 +101,8 @@ class Storage:
         self, outputs: PlatformOutputs, credential: TokenCredential, requests: Requests
     ) -> None:
         self._outputs, self._credential, self._requests = outputs, credential, requests
-
-    @property
-    def datastores(self) -> Datastores:
+        self.datastores = outputs.datastores
         """Datastores of the stack by purpose."""
-        return self._outputs.datastores
 
     def container(
         self, datastore: Datastore, *, connections: int = 10, retry: StorageRetry | None = None

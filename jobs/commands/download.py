@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from azure.storage.blob import ContainerClient
 
 from common.annotations import Bounds, Formerly, Positional
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, UserError
 from common.prices import Total, total
 from common.text import listing, plural, size
 from infra.outputs import Datastore, PlatformOutputs
@@ -19,6 +19,7 @@ from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import SHOWN, Console
 from jobs.errors import MissingError
+from jobs.options import SelfChecked
 from jobs.retry import StorageRetry
 from jobs.spec.run_key import key_problems, run_of
 from jobs.transfer.blob_download import (
@@ -39,7 +40,7 @@ JOBS_FOLDER: Final = "jobs"
 
 
 @dataclass(frozen=True)
-class DownloadOptions:
+class DownloadOptions(SelfChecked):
     """Download the results of a run: model, report, curves and metrics, and the logs and outputs of
     all its jobs. NAME is the run's key, or the name of one of its jobs. Run it again to download
     files that are missing or have changed in storage.
@@ -63,15 +64,9 @@ class DownloadOptions:
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Minutes after which a failing request to storage is no longer retried."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check the name.
-
-        Raises:
-            ConfigError: It is not that of a run.
-        """
-        problems = key_problems(self.run)
-        if problems:
-            raise ConfigError(problems)
+    def problems(self) -> list[str]:
+        """Return why the name cannot be that of a run."""
+        return key_problems(self.run)
 
     @property
     def run(self) -> str:

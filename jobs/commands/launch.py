@@ -4,7 +4,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ from infra.outputs import PlatformOutputs
 from jobs.assets import images
 from jobs.assets.code import upload
 from jobs.azure import submission
-from jobs.azure.costs import read_prices
+from jobs.azure.costs import known_prices
 from jobs.azure.job_records import Job, Jobs
 from jobs.azure.results import read_artifact
 from jobs.azure.workspace import Workspace
@@ -26,7 +26,7 @@ from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
 from jobs.following.supervision_policy import mark
 from jobs.leaf import Placement
-from jobs.options import AttemptOptions
+from jobs.options import AttemptOptions, JobOptions
 from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
 from jobs.spec.builder import SoftwareVersions
@@ -49,6 +49,12 @@ class LaunchOptions(AttemptOptions, WatchOptions):
 
     no_follow: bool = False
     """Exit once the job is submitted."""
+
+    @property
+    def job(self) -> JobOptions:
+        """Options of the job: those that the command has."""
+        names = [field.name for field in fields(JobOptions) if hasattr(self, field.name)]
+        return JobOptions(**{name: getattr(self, name) for name in names})
 
 
 _Options = TypeVar("_Options", bound=LaunchOptions)
@@ -249,10 +255,7 @@ def read_check(
 def _price(workspace: Workspace, spec: JobSpec) -> str:
     """Say what a job costs while it runs."""
     cluster = spec.cluster
-    try:
-        price = read_prices(workspace.manager).find(cluster.size, cluster.priority)
-    except RequestError:
-        price = None
+    price = known_prices(workspace.manager).find(cluster.size, cluster.priority)
     if price is None:
         return f"cost: unknown, as Azure states no price of {cluster.priority} {cluster.size}"
     each = f", {money(price.amount, price.currency)} each" if spec.nodes > 1 else ""

@@ -174,9 +174,7 @@ def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> 
 
 def _image(manager: ResourceManager, environment: str, files: int, registry: str | None) -> str:
     name, _, version = environment.partition(":")
-    try:
-        manager.get(f"environments/{segment(name)}/versions/{segment(version)}")
-    except MissingError:
+    if manager.find(f"environments/{segment(name)}/versions/{segment(version)}") is None:
         # Not a failure, as submit registers it.
         then = f"it ({plural(files, 'file')}), and the first job waits until it is built"
         if registry is not None:

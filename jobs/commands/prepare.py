@@ -1,7 +1,7 @@
 """`python -m jobs prepare`: convert raw images into shards, as a job on the preparation cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from common.annotations import Positional
@@ -11,7 +11,7 @@ from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.commands.launch import LaunchOptions, launch_work
 from jobs.console import Console
-from jobs.options import AttemptOptions, JobOptions, PreparationOptions
+from jobs.options import PreparationOptions
 from jobs.spec import kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
@@ -71,14 +71,6 @@ class PrepareOptions(LaunchOptions):
                 ]
             )
         return parse(_OPTIONS[self.what](), f"prepare {self.what}", program)
-
-    @property
-    def job(self) -> JobOptions:
-        """Options of the job: one process, on a cluster with the duty prepare."""
-        return JobOptions(
-            cluster=self.cluster,
-            **{field.name: getattr(self, field.name) for field in fields(AttemptOptions)},
-        )
 
 
 def run(

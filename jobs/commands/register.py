@@ -26,7 +26,7 @@ from jobs.azure.workspace import connect
 from jobs.console import SHOWN, Console
 from jobs.errors import MissingError
 from jobs.leaves import LEAVES
-from jobs.options import NAME
+from jobs.options import NAME, SelfChecked
 from jobs.spec.job_spec import datastore_uri
 from jobs.spec.run_key import key_problems, run_of
 from trainer.config import metrics_in
@@ -39,7 +39,7 @@ _SPEED: Final = ("images_per_second", "training_seconds", "attempts")
 
 
 @dataclass(frozen=True)
-class RegisterOptions:
+class RegisterOptions(SelfChecked):
     """Register the final model of a run as a version of a model. NAME is the run's key, or the name
     of one of its jobs. prepared/FOLDER instead registers a data set that is in the container of
     prepared data already, such as one that another stack has prepared there.
@@ -51,17 +51,12 @@ class RegisterOptions:
     model: str | None = None
     """Name to register the model under; None is the preset that the run was started with."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check the names.
-
-        Raises:
-            ConfigError: One is not a name.
-        """
+    def problems(self) -> list[str]:
+        """Return which names are invalid."""
         problems = [] if self.folder else key_problems(self.run)
         if not self.folder and self.model is not None and not re.fullmatch(NAME, self.model):
             problems.append(f"--model: {self.model!r} must be letters, digits, '_' and '-'")
-        if problems:
-            raise ConfigError(problems)
+        return problems
 
     @property
     def run(self) -> str:

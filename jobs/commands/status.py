@@ -17,12 +17,10 @@ from jobs.azure.clusters import ClusterNodes, idle_cost, read_nodes
 from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.requests import segment
-from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.results import silent_seconds
 from jobs.azure.workspace import Workspace, connect
 from jobs.billed import BILLED
 from jobs.console import Console, table
-from jobs.errors import MissingError, RequestError
 from jobs.following import job_states
 from jobs.job_kinds import KINDS
 from jobs.leaf import PLACED, OutputEntry
@@ -131,14 +129,11 @@ def nodes(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
     """
     manager = workspace.manager
     clusters = [
-        cluster
+        read_nodes(resource)
         for declared in outputs.clusters.values()
-        if (cluster := _read_cluster(manager, declared.name)) is not None
+        if (resource := manager.find(f"computes/{segment(declared.name)}")) is not None
     ]
-    try:
-        prices = costs.read_prices(manager)
-    except RequestError:
-        prices = NodePrices()
+    prices = costs.known_prices(manager)
     lines = [*cost_lines(clusters, manager.now(), prices), *outputs.standing_costs]
     return OutputEntry(
         "clusters", [_cluster_document(cluster) for cluster in clusters], tuple(lines)
@@ -270,13 +265,6 @@ def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost], now: datetime) -> 
     ]
     head = ("job", "kind", "status", "cluster", "nodes", "created", "node time", "cost")
     return [*table(head, rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
-
-
-def _read_cluster(manager: ResourceManager, name: str) -> ClusterNodes | None:
-    try:
-        return read_nodes(manager.get(f"computes/{segment(name)}"))
-    except MissingError:
-        return None
 
 
 def _job_document(job: Job, cost: Cost) -> dict[str, Any]:

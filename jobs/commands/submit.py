@@ -22,6 +22,7 @@ from jobs.leaves import LEAVES, SubmitLeaves
 from jobs.spec import from_options, summary
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
+from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
 from trainer.data.manifest import Manifest
 from trainer.training.plan import Plan
@@ -201,7 +202,7 @@ def check_cluster(draft: Draft) -> int | None:
     if draft.spec.kind not in ("train", "benchmark"):
         return None
     # A run that is resumed is checked again.
-    attempt = from_options.check_attempt(draft.spec.run)
+    attempt = RunAttempt(f"{draft.spec.run}-check")
     attempt = submission.free_attempt(workspace.jobs, attempt)
     spec = from_options.check_spec(outputs, options, attempt, software.versions)
     retry = options.settings().retry(console)

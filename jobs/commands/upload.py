@@ -22,7 +22,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.errors import ConflictError, RequestError
-from jobs.options import FOLDER, NAME
+from jobs.options import FOLDER, NAME, SelfChecked
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri
 from jobs.transfer.blob_upload import BlobUploader
@@ -32,7 +32,7 @@ from jobs.transfer.progress import Progress
 
 
 @dataclass(frozen=True)
-class UploadOptions:
+class UploadOptions(SelfChecked):
     """Upload a folder, or one file, to a container and register it as a data set. Run it again
     after an interruption to upload the rest. FOLDER contains raw files, or prepared shards, which
     are checked against their manifest. Symbolic links are refused, hidden files are skipped.
@@ -65,15 +65,22 @@ class UploadOptions:
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Minutes after which a failing request to storage is no longer retried."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check the path and the names.
-
-        Raises:
-            ConfigError: One is invalid.
-        """
-        problems = _problems(self)
-        if problems:
-            raise ConfigError(problems)
+    def problems(self) -> list[str]:
+        """Return why the path or the name is invalid."""
+        problems = []
+        if not self.to:
+            problems.append("--to: is missing; name DATASTORE/PATH, such as prepared/imagenet")
+        elif not re.fullmatch(FOLDER, self.path):
+            problems.append(
+                f"--to: {self.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"
+                " consists of letters, digits, any of _ . = + @ - and slashes between its parts"
+            )
+        elif self.register and not re.fullmatch(NAME, self.asset):
+            problems.append(
+                f"--name: {self.asset!r} must be letters, digits, '_' and '-', the first a letter"
+                " or digit, as Azure Machine Learning requires of a data set's name"
+            )
+        return problems
 
     @property
     def datastore(self) -> str:
@@ -216,23 +223,6 @@ def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
     if name not in known:
         raise ConfigError([f"--to: unknown datastore {name!r}; choose from {', '.join(known)}"])
     return known[name]
-
-
-def _problems(options: UploadOptions) -> list[str]:
-    problems = []
-    if not options.to:
-        problems.append("--to: is missing; name DATASTORE/PATH, such as prepared/imagenet")
-    elif not re.fullmatch(FOLDER, options.path):
-        problems.append(
-            f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"
-            " consists of letters, digits, any of _ . = + @ - and slashes between its parts"
-        )
-    elif options.register and not re.fullmatch(NAME, options.asset):
-        problems.append(
-            f"--name: {options.asset!r} must be letters, digits, '_' and '-', the first a letter or"
-            " digit, as Azure Machine Learning requires of a data set's name"
-        )
-    return problems
 
 
 def _notes(data: LocalFolder) -> list[str]:

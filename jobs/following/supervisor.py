@@ -159,7 +159,8 @@ class Supervisor:
 
     def _look(self, job: Job) -> None:
         """Take the actions that are due while a job is followed."""
-        self._rates.look(self._own(job))
+        own = self._cluster(job.cluster)
+        self._rates.look([own] if own else [])
         if time.monotonic() < self._next_review:
             return
         self._next_review = time.monotonic() + REVIEW_SECONDS
@@ -229,9 +230,10 @@ class Supervisor:
         """Return the highest price of a node of a run with a budget that was seen while a job ran;
         None if it was not watched, or does not move.
         """
-        cluster = next(iter(self._own(job)), None)
-        spot = cluster is not None and cluster.priority == "LowPriority"
-        if not spot or cluster is None or LIMIT not in job.tags or details.started is None:
+        cluster = self._cluster(job.cluster)
+        if cluster is None or cluster.priority != "LowPriority":
+            return None
+        if LIMIT not in job.tags or details.started is None:
             return None
         seconds = (self._manager.now() - details.started).total_seconds()
         return self._rates.highest(cluster, max(seconds, 0.0))
@@ -270,7 +272,7 @@ class Supervisor:
         """Decide whether a run is submitted again after its last attempt."""
         # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
-        own, self.budget = next(iter(self._own(job)), None), remaining_budget(job, history[-1])
+        own, self.budget = self._cluster(job.cluster), remaining_budget(job, history[-1])
         decision = decide(history, options, own, self.budget)
         if self.resubmits and isinstance(decision, Resubmit):
             self.place = self._elsewhere(job)
@@ -309,7 +311,7 @@ class Supervisor:
 
     def _next_cluster(self, job: Job) -> Cluster | None:
         """Return the cluster of the attempt after a job; None if the stack does not have it."""
-        return next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
+        return self._cluster(self.place.cluster if self.place else job.cluster)
 
     def _elsewhere(self, job: Job) -> Place | None:
         """Return where the attempt after a job runs, if the run moves."""
@@ -325,14 +327,10 @@ class Supervisor:
             available[name] = nodes.allocated - nodes.running
         return moves.place(self._attempts(self._fresh(job)), available, self._manager.now())
 
-    def _own(self, job: Job) -> list[Cluster]:
-        """Return the cluster of a job; empty if the stack does not have it any more."""
-        return self._named(job.cluster)
-
-    def _named(self, name: str) -> list[Cluster]:
-        return [
-            cluster for cluster in self.clusters.values() if cluster.name.lower() == name.lower()
-        ]
+    def _cluster(self, name: str) -> Cluster | None:
+        """Return a cluster by its name in Azure; None if the stack does not have it any more."""
+        clusters = self.clusters.values()
+        return next((each for each in clusters if each.name.lower() == name.lower()), None)
 
     def _next(
         self, job: Job, history: list[AttemptResult], decision: Resubmit

@@ -114,7 +114,7 @@ class Teardown:
         for compute in deleted:
             if (compute["properties"].get("provisioningState") or "") != "Deleting":
                 path = f"computes/{segment(compute['name'])}?underlyingResourceAction=Delete"
-                self._delete(path)
+                self.manager.delete(path)
         self._until(lambda: not computes(), "the deletion of the clusters")
         if deleted:
             which = plural(len(deleted), "cluster") if names is None else ", ".join(names)
@@ -172,8 +172,7 @@ class Teardown:
                     elif place == workspace:
                         own.append(id_)
         for setting in (*own, *others):
-            with suppress(MissingError):
-                self.manager.delete(setting, DIAGNOSTICS)
+            self.manager.delete(setting, DIAGNOSTICS)
         if own:
             self.did(f"deleted {plural(len(own), 'diagnostic setting')} of the workspace")
         for setting in others:
@@ -216,7 +215,7 @@ class Teardown:
     def _purge_workspace(self) -> None:
         existed = self.resources.has_workspace()
         # Even if it is already soft-deleted, which only this request can reveal.
-        self._delete(f"{self.manager.workspace_id}?forceToPurge=true")
+        self.manager.delete(f"{self.manager.workspace_id}?forceToPurge=true")
         self._until(lambda: not self.resources.has_workspace(), "the deletion of the workspace")
         if existed:
             self.did(f"purged workspace {self.manager.workspace}")
@@ -235,11 +234,6 @@ class Teardown:
             self.console.note(f"vault {name} is not purged: {str(error).splitlines()[0]}")
             return
         self.did(f"purged vault {name}")
-
-    def _delete(self, path: str) -> None:
-        """Request a deletion; a resource that does not exist is not an error."""
-        with suppress(MissingError):
-            self.manager.delete(path)
 
     def _until(self, reached: Callable[[], bool], what: str) -> None:
         if reached():

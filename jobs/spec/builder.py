@@ -9,9 +9,9 @@ from infra.outputs import Cluster, Datastore, Duty, PlatformOutputs
 from jobs.errors import SpecError
 from jobs.job_kinds import KINDS
 from jobs.leaf import JobKind
-from jobs.options import JobOptions
+from jobs.options import JobOptions, ServiceOptions
 from jobs.spec import environment_variables
-from jobs.spec.job_spec import LIFETIME_HOURS, PLACEHOLDER, Folder, JobSpec, Services, datastore_uri
+from jobs.spec.job_spec import LIFETIME_HOURS, PLACEHOLDER, Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import RunAttempt
 from jobs.spec.secret_texts import options_with_secrets
 
@@ -165,14 +165,14 @@ class JobBuilder:
             raise SpecError(self.problems)
         return spec
 
-    def _services(self) -> Services:
+    def _services(self) -> ServiceOptions:
         asked, all_of_them = self.options.services, self.options.debug != "no"
         if all_of_them and asked.ssh_public_key is None:
             self.notes.append(
                 "--debug: no SSH, as there is no public key in ~/.ssh; pass the text of one as"
                 " --services.ssh-public-key"
             )
-        return Services(
+        return ServiceOptions(
             asked.ssh_public_key,
             asked.vs_code or (all_of_them and "workspace" in self.outputs.access.public),
             asked.jupyter_lab or all_of_them,

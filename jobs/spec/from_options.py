@@ -155,15 +155,9 @@ def make_spec(
     Raises:
         SpecError: The job could not run with these options; lists all reasons.
     """
-    if config is None:
+    if config is None or options.kind == "check":
         return kinds.check(outputs, options, attempt, software)
-    makers = {"smoke": kinds.smoke, "benchmark": kinds.benchmark}
-    return makers.get(options.kind, kinds.train)(outputs, config, options, attempt, software)
-
-
-def check_attempt(run: str) -> RunAttempt:
-    """Return the first attempt of the cluster check before a run."""
-    return RunAttempt(f"{run}-check")
+    return kinds.train(outputs, config, options, attempt, software, options.kind)
 
 
 def check_spec(

@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 
 from infra.outputs import Cluster
 from jobs.errors import SpecError
-from jobs.options import ASSET, FOLDER, NAME
+from jobs.options import ASSET, FOLDER, NAME, ServiceOptions
 from jobs.spec.run_key import RunAttempt
 
 TENSORBOARD_DIR: Final = "outputs/tblogs"
@@ -43,15 +43,6 @@ class Folder:
     uri: str
     """azureml://datastores/NAME/paths/FOLDER or, for an input, azureml:NAME:VERSION."""
     mode: Literal["ro_mount", "download", "rw_mount"]
-
-
-@dataclass(frozen=True)
-class Services:
-    """Interactive access to all nodes of a running job."""
-
-    ssh_public_key: str | None = None
-    vs_code: bool = False
-    jupyter_lab: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ class JobSpec:
     tags: Mapping[str, str] = field(default_factory=dict)
     shm_size: str | None = None
     docker_args: str | None = None
-    services: Services = field(default_factory=Services)
+    services: ServiceOptions = field(default_factory=ServiceOptions)
     notes: tuple[str, ...] = ()
     """Notes for the user about valid but possibly unexpected settings."""
 

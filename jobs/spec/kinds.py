@@ -6,7 +6,7 @@ raises a `SpecError` with all reasons why the job could not run with the given o
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from common import fields
 from infra.outputs import Cluster, PlatformOutputs
@@ -44,47 +44,26 @@ def train(
     options: JobOptions,
     attempt: RunAttempt,
     software: SoftwareVersions,
+    kind: Literal["train", "smoke", "benchmark"] = "train",
 ) -> JobSpec:
-    """Build a job that trains, on the cluster that the options name."""
-    return _training(JobBuilder("train", outputs, options, attempt, software), config)
+    """Build a job that trains.
 
-
-def smoke(
-    outputs: PlatformOutputs,
-    config: TrainConfig,
-    options: JobOptions,
-    attempt: RunAttempt,
-    software: SoftwareVersions,
-) -> JobSpec:
-    """Build a short training that needs no data in storage, to test everything else. It runs on a
-    training cluster, because only the identity of training may write the results of runs; on one
-    without GPUs if there is one.
+    A smoke test is a short training that needs no data in storage, to test everything else. It runs
+    on a training cluster, because only the identity of training may write the results of runs; on
+    one without GPUs if there is one. A benchmark measures images/s: of computing and allreduce with
+    synthetic data, or of a whole training with the data set that the options name.
     """
-    builder = JobBuilder("smoke", outputs, options, attempt, software)
-    if config.data.source == "tfrecords":
+    builder = JobBuilder(kind, outputs, options, attempt, software)
+    source, named = config.data.source, options.data.asset or options.data.path
+    if kind == "smoke" and source == "tfrecords":
         builder.problems.append(
             "--data.source: 'tfrecords', but a smoke test reads no data from storage; pass digits"
             " or synthetic"
         )
-    return _training(builder, config)
-
-
-def benchmark(
-    outputs: PlatformOutputs,
-    config: TrainConfig,
-    options: JobOptions,
-    attempt: RunAttempt,
-    software: SoftwareVersions,
-) -> JobSpec:
-    """Build a benchmark in images/s: of computing and allreduce with synthetic data, or of a whole
-    training with the data set that the options name.
-    """
-    builder = JobBuilder("benchmark", outputs, options, attempt, software)
-    named = options.data.asset or options.data.path
-    if config.data.source != ("tfrecords" if named else "synthetic"):
+    if kind == "benchmark" and source != ("tfrecords" if named else "synthetic"):
         builder.problems.append(
-            f"--data.source: {config.data.source!r}, but a benchmark reads synthetic data, or a"
-            " data set in storage (--data.asset); pass synthetic, or name a data set"
+            f"--data.source: {source!r}, but a benchmark reads synthetic data, or a data set in"
+            " storage (--data.asset); pass synthetic, or name a data set"
         )
     return _training(builder, config)
 

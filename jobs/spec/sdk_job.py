@@ -24,7 +24,8 @@ from azure.ai.ml.entities import (
 )
 
 from jobs.errors import SnapshotError
-from jobs.spec.job_spec import JobSpec, Services
+from jobs.options import ServiceOptions
+from jobs.spec.job_spec import JobSpec
 
 _Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
@@ -93,7 +94,7 @@ def dumped(job: Job, code: Path, schema: str) -> str:
     return f"$schema: {schema}\n{text.getvalue().rstrip()}\n"
 
 
-def _services(asked: Services) -> dict[str, _Service] | None:
+def _services(asked: ServiceOptions) -> dict[str, _Service] | None:
     services: dict[str, _Service] = {}
     if asked.ssh_public_key is not None:
         services["ssh"] = SshJobService(ssh_public_keys=asked.ssh_public_key, nodes="all")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
@@ -31,23 +31,6 @@ CHANGES: Final = 5
 """How often a blob may change while it is read, as logs of a running job do."""
 _MISMATCH: Final = "MD5 mismatch"
 """Text of azure-storage-blob's error for a damaged response."""
-
-Action = Literal["fetch", "keep", "compare", "refuse"]
-
-
-def choose_action(blob: Blob, etag: str | None, size: int | None) -> Action:
-    """Decide whether a file is downloaded. Pure.
-
-    Args:
-        blob: Blob to download.
-        etag: Etag of the blob that the file is an unchanged download of; None for other files.
-        size: Bytes of the file; None if it does not exist.
-    """
-    if size is None:
-        return "fetch"
-    if etag is not None:
-        return "keep" if etag == blob.etag else "fetch"
-    return "compare" if size == blob.size and blob.md5 is not None else "refuse"
 
 
 @contextmanager
@@ -193,20 +176,24 @@ class BlobDownloader:
         return True
 
     def _is_current(self, blob: Blob, target: Path) -> bool:
-        etag, size = None, None
+        """Whether the file is the blob's content; it is replaced if it is an older download."""
         if target.is_symlink() or target.is_dir():
             raise LocalError(f"{target}: is not a regular file; move it away")
-        if target.exists():
-            etag, size = self._record.etag(target), target.stat().st_size
-        action = choose_action(blob, etag, size)
-        if action == "compare":
-            action = "keep" if _md5(target) == blob.md5 else "refuse"
-        if action == "refuse" and not self._overwrite:
+        if not target.exists():
+            return False
+        etag = self._record.etag(target)
+        if etag is not None:
+            return etag == blob.etag
+        # A file of the user, or one whose record was lost.
+        same_size = blob.md5 is not None and target.stat().st_size == blob.size
+        if same_size and _md5(target) == blob.md5:
+            return True
+        if not self._overwrite:
             raise LocalError(
                 f"{target}: differs from the run's file, and was not downloaded or was changed"
                 " since; move it away, or pass --overwrite True"
             )
-        return action == "keep"
+        return False
 
     def _write(self, client: BlobClient, blob: Blob, target: Path) -> None:
         """Download a blob to a file, from its beginning whenever it changes."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
-from jobs.retry import Retry, StoppedError
+from jobs.retry import Retry
 
 T = TypeVar("T")
 
@@ -31,14 +31,8 @@ def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry:
             return next(remaining, None)
 
     def worker() -> None:
-        try:
-            while (item := take()) is not None:
-                work(item)
-        except StoppedError:
-            return
-        except BaseException:
-            retry.stop()
-            raise
+        while (item := take()) is not None:
+            work(item)
 
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -46,4 +40,8 @@ def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry:
                 ended.result()
         except KeyboardInterrupt:
             retry.interrupt()
+            raise
+        except BaseException:
+            # The other threads end with a `StoppedError`.
+            retry.stop()
             raise

@@ -18,13 +18,6 @@ def write(folder, sweep, at, **changes):
     return file
 
 
-def test_the_files_of_all_sweeps_of_a_stack_are_found(tmp_path):
-    assert throughput.files_of(tmp_path, "dev") == []
-    files = [write(tmp_path, sweep, "2026-11-20T12:00:00Z") for sweep in ("a", "b")]
-    assert throughput.files_of(tmp_path, "dev") == files
-    assert throughput.files_of(tmp_path, "prod") == []
-
-
 def test_a_last_line_that_was_not_finished_is_left_out_and_does_not_spoil_the_next_point(tmp_path):
     file = write(tmp_path, "sweep", "2026-11-20T12:00:00Z")
     with file.open("a") as added:

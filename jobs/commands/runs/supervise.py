@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from common.annotations import Bounds
-from common.errors import INTERRUPTED, ConfigError
+from common.errors import INTERRUPTED
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.costs import read_prices
@@ -17,10 +17,11 @@ from jobs.errors import RequestError
 from jobs.following.notices import Notifier, configured_webhook
 from jobs.following.rates import Rates
 from jobs.following.supervision_pass import SupervisionPass, failed
+from jobs.options import SelfChecked
 
 
 @dataclass(frozen=True)
-class SuperviseOptions:
+class SuperviseOptions(SelfChecked):
     """Submit interrupted runs again, and send notices of runs that have ended, for all runs of the
     workspace that were submitted to be supervised. Any number of machines may do this at once.
     """
@@ -40,14 +41,10 @@ class SuperviseOptions:
     dry_run: bool = False
     """Print what would be done, and do nothing."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check that it is known how often to look.
-
-        Raises:
-            ConfigError: It is not.
-        """
-        if self.once == self.watch:
-            raise ConfigError(["supervise: pass either --once or --watch"])
+    def problems(self) -> list[str]:
+        """Return whether it is unknown how often to look."""
+        one = self.once != self.watch
+        return [] if one else ["supervise: pass either --once or --watch"]
 
 
 def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

@@ -1,7 +1,7 @@
 """`python -m jobs score-batch`: the classes of all images in a folder of storage, as a job."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Positional
@@ -15,7 +15,6 @@ from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
 from jobs.extras.batch.spec import BatchOptions, score
 from jobs.leaf import OutputEntry
-from jobs.options import AttemptOptions, JobOptions
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
@@ -55,15 +54,6 @@ class ScoreBatchOptions(LaunchOptions):
         super().check(program)
         BatchOptions(self.model, self.input, self.output)
         parse(ScoreOptions(), "score", program)
-
-    @property
-    def job(self) -> JobOptions:
-        """Options of the job."""
-        return JobOptions(
-            cluster=self.cluster,
-            nodes=self.nodes,
-            **{field.name: getattr(self, field.name) for field in fields(AttemptOptions)},
-        )
 
 
 def run(

@@ -11,11 +11,11 @@ from common.errors import ConfigError
 from common.prices import NodePrices, money
 from common.text import plural
 from jobs.azure import clusters
-from jobs.azure.costs import read_prices
+from jobs.azure.costs import known_prices
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.submission import look_up
-from jobs.errors import RequestError, SpecError
+from jobs.errors import SpecError
 from jobs.extras.elastic.leaf import ElasticOptions
 from jobs.extras.elastic.placement_policy import MoveRules, NodeChoice
 from jobs.extras.estimate.forecast import expected
@@ -185,10 +185,7 @@ def check(
         ]
     if problems:
         raise SpecError(problems)
-    try:
-        prices = read_prices(manager)
-    except RequestError:
-        prices = NodePrices()
+    prices = known_prices(manager)
     yield "choices, the best first; the run moves between them by itself:"
     for job in (spec, *others):
         yield f"  {plural(job.nodes, 'node')} of {job.cluster}: {_estimate(job, config, prices)}"

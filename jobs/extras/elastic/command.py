@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Positional
-from common.errors import ConfigError, UserError
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
 from jobs.azure.workspace import connect
@@ -12,10 +12,11 @@ from jobs.console import SHOWN, Console
 from jobs.extras.elastic.choices import Choices
 from jobs.extras.elastic.placement import PINNED
 from jobs.leaf import PLACED
+from jobs.options import SelfChecked
 
 
 @dataclass(frozen=True)
-class PlaceOptions:
+class PlaceOptions(SelfChecked):
     """Show the choices of nodes of a run that was submitted with --min-nodes or --clusters, and pin
     one of them. A supervisor then ends an attempt on other nodes, whose state is saved, and submits
     the next one there. NAME is the key of a run.
@@ -30,14 +31,10 @@ class PlaceOptions:
     free: bool = False
     """Let supervisors move the run again."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check that at most one change is asked for.
-
-        Raises:
-            ConfigError: Both are.
-        """
-        if self.on is not None and self.free:
-            raise ConfigError(["--on, --free: exclude each other; pass one of them"])
+    def problems(self) -> list[str]:
+        """Return whether two changes are asked for."""
+        both = self.on is not None and self.free
+        return ["--on, --free: exclude each other; pass one of them"] if both else []
 
 
 def run(options: PlaceOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

@@ -56,13 +56,7 @@ class ElasticMoves:
     def place(
         self, attempts: Sequence[tuple[Job, Details]], available: Mapping[str, int], now: datetime
     ) -> Place:
-        """Return where the next attempt runs, and why.
-
-        Args:
-            attempts: Attempts of the run, oldest first; all have ended.
-            available: Nodes that clusters have now, by name.
-            now: Current time.
-        """
+        """Return where the next attempt runs, and why; see `jobs.following.moves.Moves`."""
         history = self._history(attempts, now)
         job = attempts[-1][0]
         choices = [offer.choice for offer in self.choices.offers]

@@ -191,7 +191,7 @@ def measured(
     if not files:
         folder = Path(throughput.FOLDER)
         files = sorted(folder.glob(f"gpu/{throughput.FILE}"))
-        files += throughput.files_of(folder, outputs.stack) if outputs else []
+        files += sorted(folder.glob(f"{outputs.stack}/*/{throughput.FILE}")) if outputs else []
         if files and console:
             console.note(f"measured points: {', '.join(map(str, files))}")
     points = [point for file in files for point in throughput.read(file)]

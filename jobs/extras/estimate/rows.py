@@ -212,21 +212,7 @@ def why_not(point: Point, config: TrainConfig) -> str | None:
         return point.problem or "it has no rates"
     if _size_of(point) is None:
         return "it names no GPU, and the catalogue has no such size with GPUs"
-    like = throughput.wanted(config, point.size)
-    named = {
-        "network": (point.model, like.model),
-        "precision": (point.precision, like.precision),
-        "image size": (point.image_size, like.image_size),
-        "batch of a rank": (point.batch_per_rank, like.batch_per_rank),
-        "micro-batches": (point.accumulation, like.accumulation),
-        "data": (point.data, like.data),
-    }
-    for name, (has, wants) in named.items():
-        if has != wants:
-            return f"{name} {has}, not {wants}"
-    if None not in (point.xla, like.xla) and point.xla != like.xla:
-        return f"{'with' if point.xla else 'without'} XLA"
-    return None
+    return point.difference(throughput.wanted(config, point.size))
 
 
 def _size_of(point: Point) -> Size | None:

@@ -20,9 +20,10 @@ from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential, object_id
 from jobs.console import Console, ask
-from jobs.errors import MissingError, RequestError
+from jobs.errors import RequestError
 from jobs.extras.pipelines import declaration
 from jobs.extras.pipelines.declaration import WORKFLOWS, Redundancy, StateNames, WantedResource
+from jobs.options import SelfChecked
 
 _READY_SECONDS: Final = 300
 """Seconds that Azure may take to create an account or a vault."""
@@ -51,7 +52,7 @@ _Repository = Annotated[
 
 
 @dataclass(frozen=True)
-class BackendOptions:
+class BackendOptions(SelfChecked):
     """Set up a storage account for Pulumi's state, with a key vault for its secrets, after showing
     what is created and what it costs. With --repository also the identities with which the
     workflows of a repository on GitHub sign in, with their roles. Run it again at any time: what
@@ -78,19 +79,13 @@ class BackendOptions:
     yes: bool = False
     """Do not ask for confirmation."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check the ids of people and groups.
-
-        Raises:
-            ConfigError: One is not an id.
-        """
-        problems = [
+    def problems(self) -> list[str]:
+        """Return which ids of people and groups are invalid."""
+        return [
             f"--deployers: {guid!r} must be a GUID"
             for guid in self.deployers
             if not re.fullmatch(_GUID, guid)
         ]
-        if problems:
-            raise ConfigError(problems)
 
 
 def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
@@ -188,7 +183,7 @@ class _Maker:
         Raises:
             RequestError: Azure refuses it; the resources that were created before stay.
         """
-        existing = self._get(resource)
+        existing = self._manager.find(resource.id, resource.api_version)
         if existing is not None and declaration.holds(existing, resource.body):
             return existing
         try:
@@ -205,7 +200,7 @@ class _Maker:
         shown: list[Any] = []
 
         def is_ready() -> bool:
-            shown[:] = [self._get(resource)]
+            shown[:] = [self._manager.find(resource.id, resource.api_version)]
             properties = (shown[0] or {}).get("properties") or {}
             return shown[0] is not None and properties.get("provisioningState") in _READY
 
@@ -215,12 +210,6 @@ class _Maker:
             )
         # A later read may not find a new resource.
         return shown[0]
-
-    def _get(self, resource: WantedResource) -> Any:
-        try:
-            return self._manager.get(resource.id, resource.api_version)
-        except MissingError:
-            return None
 
 
 def _variables(

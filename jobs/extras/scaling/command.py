@@ -268,30 +268,21 @@ def _preview(missing: Sequence[Task]) -> str:
     return table(("cluster", "nodes", "data", "expected images/s", "at most"), rows)
 
 
+@dataclass
 class Measuring:
-    """Measures points and appends them to their file.
+    """Measures points and appends them to their file."""
 
-    Args:
-        options: Options of the command.
-        outputs: Outputs of the stack.
-        config: Configuration of the run.
-        console: Prints what happens.
-        points: Points so far, to which those that are measured are added.
-    """
+    options: ScalingOptions
+    outputs: PlatformOutputs
+    config: TrainConfig
+    console: Console
+    points: list[Point]
+    """Points so far, to which those that are measured are added."""
 
-    def __init__(
-        self,
-        options: ScalingOptions,
-        outputs: PlatformOutputs,
-        config: TrainConfig,
-        console: Console,
-        points: list[Point],
-    ) -> None:
-        self._options, self._outputs, self._config = options, outputs, config
-        self._console, self._points = console, points
-        self._resubmit = ResubmitOptions(attempts=options.attempts)
-        self._software = from_options.read_software(config)
-        self._file, self._lock = options.points_file(outputs.stack), Lock()
+    def __post_init__(self) -> None:
+        self._resubmit = ResubmitOptions(attempts=self.options.attempts)
+        self._software = from_options.read_software(self.config)
+        self._lock = Lock()
 
     def of(self, missing: Sequence[Task]) -> bool:
         """Measure points: clusters side by side, those of a cluster in their order. A point that
@@ -326,18 +317,18 @@ class Measuring:
             point = None
             try:
                 # Clients are not shared between threads.
-                workspace = workspace or connect(self._outputs)
+                workspace = workspace or connect(self.outputs)
                 point = self._measured(workspace, task)
             except UserError as error:
-                self._console.note(f"{task}: {error}")
+                self.console.note(f"{task}: {error}")
             if point is not None:
                 with self._lock:
-                    append(self._file, point)
-                    self._points.append(point)
-                self._console.say(f"{task}: {point.problem or f'{point.middle:,.1f} images/s'}")
+                    append(self.options.points_file(self.outputs.stack), point)
+                    self.points.append(point)
+                self.console.say(f"{task}: {point.problem or f'{point.middle:,.1f} images/s'}")
             if point is None or not point.rates:
                 if tasks[number:]:
-                    self._console.note(f"left out: {'; '.join(map(str, tasks[number:]))}")
+                    self.console.note(f"left out: {'; '.join(map(str, tasks[number:]))}")
                 return
 
     def _measured(self, workspace: Workspace, task: Task) -> Point | None:
@@ -346,15 +337,15 @@ class Measuring:
         Raises:
             UserError: Azure refused a request, or how the job ends is unknown.
         """
-        options, console = self._options, self._console
+        options, console = self.options, self.console
         supervisor = make_supervisor(
-            *(workspace, self._outputs, console),
+            *(workspace, self.outputs, console),
             FollowSettings(ranks=lambda _: False, poll_seconds=options.poll_seconds),
             self._resubmit,
             resubmits=is_spot(task.cluster),
             notifies=False,
         )
-        key = run_key(options.name, task, self._config, self._points)
+        key = run_key(options.name, task, self.config, self.points)
         spec = self._spec(task, key)
         submitted = workspace.jobs.attempts(key)
         if submitted:
@@ -371,8 +362,8 @@ class Measuring:
             # No point, so that the same command follows this job again, and submits no other.
             raise RequestError(result.reason)
         facts = {
-            "stack": self._outputs.stack,
-            "region": self._outputs.region,
+            "stack": self.outputs.stack,
+            "region": self.outputs.region,
             "cluster": f"{task.series}: {task.cluster}",
             "job": result.job.name,
             "image": spec.environment,
@@ -394,12 +385,12 @@ class Measuring:
         return read_point(task, events, facts, at, even_if_poor=options.even_if_poor)
 
     def _spec(self, task: Task, key: str) -> JobSpec:
-        options, data = self._options, task.wanted.data
+        options, data = self.options, task.wanted.data
         batch = task.wanted.batch_per_rank * task.wanted.ranks
         steps = options.steps or steps_of_repeat(
             self._rate(task), batch, options.seconds, options.repeat
         )
-        config = benchmark_config(self._config, steps, options.repeat, data)
+        config = benchmark_config(self.config, steps, options.repeat, data)
         run_options = RunOptions(
             kind="benchmark",
             preset=options.preset,
@@ -412,13 +403,13 @@ class Measuring:
             resubmit=self._resubmit,
         )
         versions = self._software.versions
-        spec = from_options.make_spec(self._outputs, run_options, config, RunAttempt(key), versions)
+        spec = from_options.make_spec(self.outputs, run_options, config, RunAttempt(key), versions)
         tags = {**spec.tags, **(mark(self._resubmit) if is_spot(task.cluster) else {})}
         return replace(spec, tags=tags)
 
     def _rate(self, task: Task) -> float | None:
         """Return the throughput that a point may reach: by the points so far, or as predicted."""
-        measured = alike(self._points, task.wanted)
+        measured = alike(self.points, task.wanted)
         if measured:
             return measured[-1].middle / measured[-1].nodes * task.nodes
         predicted = task.expected.images_per_s

@@ -12,7 +12,6 @@ from typing import Any, Final
 from infra.outputs import PlatformOutputs, Serving
 from jobs.errors import SpecError
 from jobs.extras.serving.traffic_policy import Traffic
-from jobs.options import ASSET
 
 NAME: Final = r"[a-z](?:[a-z0-9-]{1,30}[a-z0-9])"
 """Names of endpoints and deployments: 3 to 32 characters ("Manage and increase quotas", limits of
@@ -45,10 +44,6 @@ class Deployment:
 
     def __post_init__(self) -> None:
         problems = name_problems("--endpoint", self.endpoint) + name_problems("--to", self.name)
-        if not re.fullmatch(ASSET, self.model):
-            problems.append(f"MODEL: {self.model!r} must be NAME:VERSION of a registered model")
-        if self.instances < 1:
-            problems.append(f"--instances: {self.instances} must be at least 1")
         if problems:
             raise SpecError(problems)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from common.annotations import Bounds, Positional, Required
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, UserError
 from common.image_files import find_images
 from common.prices import money
 from common.text import plural
@@ -20,7 +20,7 @@ from infra.outputs import PlatformOutputs
 from jobs.assets import images as environments
 from jobs.assets import models
 from jobs.azure.clusters import read_sizes
-from jobs.azure.costs import read_prices
+from jobs.azure.costs import known_prices
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
@@ -39,7 +39,7 @@ from jobs.extras.serving.bodies import (
 )
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
 from jobs.extras.serving.traffic_policy import Traffic
-from jobs.options import ASSET
+from jobs.options import ASSET, SelfChecked
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY
 
@@ -50,7 +50,7 @@ PIXEL: Final = base64.b64decode(
 
 
 @dataclass(frozen=True)
-class DeployOptions(EvidenceCheckOptions):
+class DeployOptions(SelfChecked, EvidenceCheckOptions):
     """Let a registered model answer requests at an endpoint, which is created if there is none. The
     deployment gets requests only after it has answered a smoke test. An endpoint costs money as
     long as it exists, even without requests. In a private stack it has no public address, and a
@@ -102,20 +102,15 @@ class DeployOptions(EvidenceCheckOptions):
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
     """Pause between two looks at the progress, in seconds."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check the name of the model, and the numbers of instances.
-
-        Raises:
-            ConfigError: They are invalid.
-        """
+    def problems(self) -> list[str]:
+        """Return why the name of the model or the numbers of instances are invalid."""
         problems = []
         if not re.fullmatch(ASSET, self.model):
             problems.append(f"MODEL: {self.model!r} must be NAME:VERSION of a registered model")
         least = self.instances or 1
         if self.max_instances is not None and self.max_instances < least:
             problems.append(f"--max-instances: is less than --instances {least}")
-        if problems:
-            raise ConfigError(problems)
+        return problems
 
 
 def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
@@ -339,10 +334,7 @@ def change_traffic(
 
 
 def _words(workspace: Workspace, endpoint: EndpointState, deployment: Deployment) -> str:
-    try:
-        price = read_prices(workspace.manager).find(deployment.size, "Dedicated")
-    except RequestError:
-        price = None
+    price = known_prices(workspace.manager).find(deployment.size, "Dedicated")
     each = f"{money(price.amount, price.currency)} an hour" if price else "an unknown amount"
     return (
         f"{endpoint.name}: {deployment.model} answers as {deployment.name} at {endpoint.address};"

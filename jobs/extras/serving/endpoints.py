@@ -91,7 +91,7 @@ class Endpoints:
                 endpoints.append(self._read(document))
             except MissingError:
                 # Otherwise it was deleted since it was listed.
-                if self._exists(_endpoint(str(document["name"]))):
+                if self.manager.find(_endpoint(str(document["name"]))) is not None:
                     raise
         return endpoints
 
@@ -165,10 +165,10 @@ class Endpoints:
         for deployment in endpoint.deployments:
             self._delete_scaling(endpoint.name, deployment.name)
         for path in monitoring.alert_paths(self.manager.group_id, endpoint.name).values():
-            self._delete(path, monitoring.ALERTS)
+            self.manager.delete(path, monitoring.ALERTS)
         # Before the endpoint, which it would outlive: a new one of its name would have it again.
-        self._delete(monitoring.diagnostics_path(endpoint.id), monitoring.DIAGNOSTICS)
-        self._delete(_endpoint(endpoint.name))
+        self.manager.delete(monitoring.diagnostics_path(endpoint.id), monitoring.DIAGNOSTICS)
+        self.manager.delete(_endpoint(endpoint.name))
         self._until_gone(_endpoint(endpoint.name), f"endpoint {endpoint.name}")
 
     def delete_deployment(self, endpoint: str, name: str) -> None:
@@ -178,7 +178,7 @@ class Endpoints:
             UserError: Azure refused it, or took too long.
         """
         self._delete_scaling(endpoint, name)
-        self._delete(_deployment(endpoint, name))
+        self.manager.delete(_deployment(endpoint, name))
         self._until_gone(_deployment(endpoint, name), f"deployment {name} of endpoint {endpoint}")
 
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
@@ -186,13 +186,6 @@ class Endpoints:
         path = f"{_endpoint(name)}/deployments"
         deployments = tuple(read_deployment(item) for item in self.manager.items(path))
         return read_endpoint(document, deployments)
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self.manager.get(path)
-        except MissingError:
-            return False
-        return True
 
     def _put(self, path: str, body: Mapping[str, Any], what: str) -> None:
         # Azure refuses a change while it works on an earlier one.
@@ -235,16 +228,16 @@ class Endpoints:
         """Wait until Azure does not work on a resource; return its state, or `MISSING`."""
 
         def final() -> str:
-            try:
-                state = str(self.manager.get(path)["properties"].get("provisioningState"))
-            except MissingError:
+            resource = self.manager.find(path)
+            if resource is None:
                 return MISSING
+            state = str(resource["properties"].get("provisioningState"))
             return state if state in FINAL else ""
 
         return self._until(final, f"{what} to be ready")
 
     def _until_gone(self, path: str, what: str) -> None:
-        self._until(lambda: not self._exists(path), f"the deletion of {what}")
+        self._until(lambda: self.manager.find(path) is None, f"the deletion of {what}")
 
     def _until(self, reached: Callable[[], T], what: str) -> T:
         waited, reported = 0.0, 0.0
@@ -271,13 +264,7 @@ class Endpoints:
 
     def _delete_scaling(self, endpoint: str, deployment: str) -> None:
         path = monitoring.autoscale_path(self.manager.group_id, endpoint, deployment)
-        self._delete(path, monitoring.AUTOSCALE)
-
-    def _delete(self, path: str, *api_version: str) -> None:
-        try:
-            self.manager.delete(path, *api_version)
-        except MissingError:
-            return
+        self.manager.delete(path, monitoring.AUTOSCALE)
 
 
 def delete_all(teardown: Teardown) -> None:

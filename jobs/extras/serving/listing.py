@@ -5,11 +5,9 @@ from typing import Any
 
 from common.prices import Cost, NodePrices, Total, total
 from infra.outputs import PlatformOutputs
-from jobs.azure.costs import read_prices
-from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.costs import known_prices
 from jobs.azure.workspace import Workspace
 from jobs.console import Console, table
-from jobs.errors import RequestError
 from jobs.extras.serving.bodies import violations
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
 from jobs.leaf import OutputEntry
@@ -20,21 +18,13 @@ def show(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
     the platform's rules forbid.
     """
     endpoints = Endpoints(workspace.manager, Console()).all()
-    prices = prices_of(workspace.manager, endpoints)
+    prices = known_prices(workspace.manager) if endpoints else NodePrices()
     lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
     for endpoint in endpoints:
         lines += violations(
             outputs, endpoint.body, [deployment.body for deployment in endpoint.deployments]
         )
     return OutputEntry("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
-
-
-def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:
-    """Ask Azure for prices; without endpoints, or if Azure has none, there are none."""
-    try:
-        return read_prices(manager) if endpoints else NodePrices()
-    except RequestError:
-        return NodePrices()
 
 
 def cost_of_an_hour(endpoints: Sequence[EndpointState], prices: NodePrices) -> Total:
@@ -48,8 +38,6 @@ def cost_of_an_hour(endpoints: Sequence[EndpointState], prices: NodePrices) -> T
 
 def endpoint_lines(endpoints: Sequence[EndpointState], prices: NodePrices) -> list[str]:
     """Describe endpoints as a table. Pure."""
-    if not endpoints:
-        return ["no endpoints"]
     rows = [
         (
             *(endpoint.name, deployment.name if deployment else "-"),

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Required
-from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.console import Console, next_command
@@ -13,10 +12,11 @@ from jobs.extras.serving import traffic_policy
 from jobs.extras.serving.bodies import BEFORE, violations
 from jobs.extras.serving.deploy import change_traffic
 from jobs.extras.serving.endpoints import Endpoints
+from jobs.options import SelfChecked
 
 
 @dataclass(frozen=True)
-class TrafficOptions:
+class TrafficOptions(SelfChecked):
     """Divide the requests of an endpoint. With --to alone, promote a deployment: it gets all
     requests. With --back, roll back to the traffic before the last change.
     """
@@ -36,14 +36,10 @@ class TrafficOptions:
     back: bool = False
     """Roll back to the traffic before the last change."""
 
-    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Check that one change is asked for.
-
-        Raises:
-            ConfigError: None is, or two are.
-        """
-        if self.back == (self.to is not None):
-            raise ConfigError(["traffic: needs either --to DEPLOYMENT or --back"])
+    def problems(self) -> list[str]:
+        """Return whether no change is asked for, or two."""
+        one = self.back != (self.to is not None)
+        return [] if one else ["traffic: needs either --to DEPLOYMENT or --back"]
 
 
 def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

@@ -7,12 +7,8 @@ Learning, "Perform safe rollout of new deployments").
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from common.errors import ProblemsError
-
-MOST_MIRRORED: Final = 50
-"""Largest percentage of requests that Azure copies."""
 
 
 class TrafficError(ProblemsError):
@@ -63,8 +59,8 @@ def give(
         now: Current traffic.
         deployments: Existing deployments.
         to: Deployment to give traffic to.
-        percent: Its percentage of live requests.
-        mirror: Percentage of requests that are copied to it instead.
+        percent: Its percentage of live requests, from 0 to 100.
+        mirror: Percentage of requests that are copied to it instead, from 0 to 50.
 
     Raises:
         TrafficError: The parts contradict each other, or there is no such deployment.
@@ -73,10 +69,6 @@ def give(
     if to not in deployments:
         known = ", ".join(sorted(deployments)) or "none"
         problems.append(f"--to: there is no deployment {to!r}; deployments: {known}")
-    if not 0 <= percent <= 100:
-        problems.append(f"--traffic: {percent} is not a percentage from 0 to 100")
-    if not 0 <= mirror <= MOST_MIRRORED:
-        problems.append(f"--mirror: {mirror} is not from 0 to {MOST_MIRRORED}, Azure's limit")
     if percent and mirror:
         problems.append(
             "--mirror: a deployment gets live requests or copies, not both; leave out --traffic or"

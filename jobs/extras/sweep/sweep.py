@@ -14,7 +14,8 @@ from typing import Final
 from common import fields
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.spec.job_spec import JobSpec, Services
+from jobs.options import ServiceOptions
+from jobs.spec.job_spec import JobSpec
 from trainer.config import DEVICE_KEYS, TrainConfig
 from trainer.presets import parse_train, to_args
 
@@ -79,7 +80,7 @@ class Sweep:
         """
         if spec.kind not in ("train", "smoke"):
             raise SpecError([f"--kind: a sweep varies a job that trains, not a {spec.kind}"])
-        if spec.services != Services():
+        if spec.services != ServiceOptions():
             raise SpecError(["--services: trials of a sweep have no services; omit them"])
         varied = [f"{flag} ${{{{search_space.{_parameter(flag)}}}}}" for flag in self.values]
         return " ".join([spec.command, *varied, '--name "$AZUREML_RUN_ID"'])

@@ -67,6 +67,6 @@ def test_a_run_is_not_given_data_that_trainings_cannot_read(live):
     uri = "azureml://datastores/{}/paths/cats".format
     data = DataOptions(asset="cats:1")
     stores = live.outputs.datastores
-    assert locate(storage, data, uri(stores.prepared.name)).folder == "cats"
+    assert locate(storage, data, uri(stores.prepared.name)) == (stores.prepared, "cats")
     with pytest.raises(UserError, match=r"cannot read the datastore of cats:1 \(training_data_raw"):
         locate(storage, data, uri(stores.raw.name))

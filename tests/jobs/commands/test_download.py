@@ -9,7 +9,6 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from common.errors import INTERRUPTED, ConfigError, UserError
-from jobs.azure.storage import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError
@@ -19,7 +18,6 @@ from jobs.transfer.blob_download import (
     RECORD,
     DownloadRecord,
     alone,
-    choose_action,
 )
 from jobs.transfer.local_files import LocalError
 from tests import ROOT
@@ -115,6 +113,15 @@ def test_a_persons_own_file_is_never_overwritten_silently(live, tmp_path, downlo
     assert (folder / "result.json").is_file()
     get(live, "mine", folder, overwrite=True)
     assert (folder / "config.json").read_bytes() == b"{}"
+
+
+def test_a_file_whose_record_was_lost_is_known_by_its_hash(live, tmp_path, capsys):
+    put(live, run_files("lost"))
+    get(live, "lost", tmp_path / "lost")
+    (tmp_path / "lost" / RECORD).unlink()
+    capsys.readouterr()
+    assert get(live, "lost", tmp_path / "lost") == 0
+    assert answer(capsys)["new_files"] == 0
 
 
 def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, monkeypatch):
@@ -338,20 +345,3 @@ def test_a_run_that_left_nothing_is_told(live, tmp_path):
 def test_a_name_that_is_no_runs_is_refused(live, tmp_path):
     with pytest.raises(ConfigError, match="at most 100 letters"):
         get(live, "../up", tmp_path)
-
-
-BLOB = Blob("x", 10, b"md5", None, "e1", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("etag", "size", "action"),
-    [
-        (None, None, "fetch"),
-        ("e1", 10, "keep"),
-        ("e0", 10, "fetch"),
-        (None, 10, "compare"),
-        (None, 9, "refuse"),
-    ],
-)
-def test_what_is_done_about_a_file(etag, size, action):
-    assert choose_action(BLOB, etag, size) == action

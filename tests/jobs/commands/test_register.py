@@ -137,8 +137,8 @@ def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monke
     ],
 )
 def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
-    wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
-    found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
+    wanted = {"a": Blob("a", 1, b"m", None, "e")}
+    found = {name: Blob(name, *what, None, "f") for name, what in there.items()}
     with pytest.raises(UserError, match=words):
         models.check_copy("models/x/1", wanted, found)
     models.check_copy("models/x/1", wanted, wanted)

@@ -40,7 +40,7 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
             specs += [
                 samples.smoke(stack, cluster=key),
                 *(samples.training(n, stack, cluster=key) for n in {1, cluster.max_nodes}),
-                kinds.benchmark(stack, samples.SYNTHETIC, options, FIRST, SOFTWARE),
+                kinds.train(stack, samples.SYNTHETIC, options, FIRST, SOFTWARE, "benchmark"),
                 kinds.check(stack, options, FIRST, SOFTWARE),
             ]
     for spec in specs:

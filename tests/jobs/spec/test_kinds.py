@@ -15,7 +15,7 @@ from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
 from jobs.spec import kinds
 from jobs.spec.builder import find_cluster, line
-from jobs.spec.job_spec import TENSORBOARD_DIR, Services
+from jobs.spec.job_spec import TENSORBOARD_DIR
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
 from tests.jobs.support.platform import FIRST, SOFTWARE, platform
@@ -44,7 +44,7 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
     built = [
         samples.training(most, stack),
         samples.smoke(stack),
-        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOFTWARE),
+        kinds.train(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOFTWARE, "benchmark"),
         samples.preparation(stack),
         samples.folder_preparation(stack),
         samples.scoring(stack, min(most, 4)),
@@ -217,7 +217,7 @@ def test_a_cluster_that_is_not_clear_is_refused_with_those_there_are(stack, name
 def test_a_smoke_test_runs_where_it_is_told_and_a_preparation_only_where_it_may_write():
     on_gpus = JobOptions(cluster="gpu")
     digits = PRESETS["digits"]
-    spec = kinds.smoke(STACK, digits, on_gpus, FIRST, SOFTWARE)
+    spec = kinds.train(STACK, digits, on_gpus, FIRST, SOFTWARE, "smoke")
     assert (spec.cluster, spec.environment) == (STACK.clusters["gpu"], SOFTWARE.gpu_environment)
     folders = PreparationOptions(raw="raw", prepared="out")
     what = PrepareFolderOptions()
@@ -238,7 +238,7 @@ def test_a_smoke_test_needs_no_data_and_no_gpu():
     assert spec.environment == SOFTWARE.cpu_environment
     assert (spec.shm_size, spec.docker_args) == (None, None)
     assert problems(
-        lambda: kinds.smoke(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
+        lambda: kinds.train(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE, "smoke")
     ) == ["--data.source"]
 
 
@@ -250,13 +250,13 @@ def test_a_smoke_test_trains_on_gpus_where_there_is_no_other_training_cluster():
 
 def test_a_benchmark_reads_the_data_set_that_is_named_and_nothing_else():
     assert not samples.benchmark(STACK).inputs
-    named = kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
+    named = kinds.train(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE, "benchmark")
     assert named.inputs["data"].uri == "azureml:imagenet:3"
     for config, options in (
         (TRAINING, JobOptions()),
         (samples.SYNTHETIC, JobOptions(data=IMAGENET)),
     ):
-        found = problems(partial(kinds.benchmark, STACK, config, options, FIRST, SOFTWARE))
+        found = problems(partial(kinds.train, STACK, config, options, FIRST, SOFTWARE, "benchmark"))
         assert found[0] == "--data.source"
 
 
@@ -289,9 +289,9 @@ def test_what_is_allowed_but_perhaps_not_expected_is_noted():
 def test_debug_offers_all_services_that_the_workspace_has(profile, vs_code):
     key = ServiceOptions(ssh_public_key="ssh-ed25519 AAAA")
     spec = training(stack=platform(profile=profile), debug="services", services=key)
-    assert spec.services == Services("ssh-ed25519 AAAA", vs_code=vs_code, jupyter_lab=True)
+    assert spec.services == ServiceOptions("ssh-ed25519 AAAA", vs_code=vs_code, jupyter_lab=True)
     assert DEBUG not in spec.variables
-    assert training().services == Services()
+    assert training().services == ServiceOptions()
     assert any("no SSH" in note for note in training(debug="services").notes)
 
 
@@ -370,7 +370,7 @@ def test_ranks_that_cannot_form_head_groups_are_refused_before_a_node_starts():
 
 def test_a_node_without_gpus_runs_as_many_processes_with_stages_as_without():
     config = divided(2, PRESETS["digits"])
-    spec = kinds.smoke(STACK, config, JobOptions(cpu_processes=3), FIRST, SOFTWARE)
+    spec = kinds.train(STACK, config, JobOptions(cpu_processes=3), FIRST, SOFTWARE, "smoke")
     assert spec.processes_per_node == 3
 
 

@@ -37,12 +37,19 @@ def training(nodes, stack, attempt=FIRST, **options):
 
 def smoke(stack, cluster=None):
     options = JobOptions(cluster=cluster)
-    return kinds.smoke(stack, PRESETS["digits"], options, RunAttempt("smoke-digits"), SOFTWARE)
+    return kinds.train(
+        stack, PRESETS["digits"], options, RunAttempt("smoke-digits"), SOFTWARE, "smoke"
+    )
 
 
 def benchmark(stack):
-    return kinds.benchmark(
-        stack, SYNTHETIC, JobOptions(nodes=2), RunAttempt("synthetic-2-nodes"), SOFTWARE
+    return kinds.train(
+        stack,
+        SYNTHETIC,
+        JobOptions(nodes=2),
+        RunAttempt("synthetic-2-nodes"),
+        SOFTWARE,
+        "benchmark",
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from common.errors import ConfigError
+from jobs import throughput
 from jobs.azure import node_prices
 from jobs.cli import main
-from jobs.extras.estimate.command import PlanOptions, choices_of, explained, wanted
+from jobs.extras.estimate.command import PlanOptions, choices_of, explained, measured, wanted
 from jobs.extras.estimate.report import Report, Wish
 from tests.jobs.extras.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
@@ -185,6 +186,15 @@ def test_the_card_of_this_machine_is_found_without_an_option(capsys, tmp_path):
     _, shown = run(capsys, "--explain", "NC4as_T4_v3:1")
     assert "NC4as_T4_v3:1, Dedicated: measured" in shown.out
     assert "measured points: scaling/gpu/points.jsonl" in shown.err
+
+
+def test_the_points_of_all_measurements_of_a_stack_are_read_the_oldest_first(tmp_path):
+    for name, day in (("b", "2026-11-20"), ("a", "2026-11-21")):
+        file = tmp_path / throughput.FOLDER / "dev" / name / throughput.FILE
+        throughput.append(file, point(1, 9000.0, at=day))
+    stack = platform()
+    assert [each.at for each in measured(outputs=stack)] == ["2026-11-20", "2026-11-21"]
+    assert measured(outputs=replace(stack, stack="prod")) == ()
 
 
 @pytest.mark.parametrize("line", ["{\n", '{"rates": [1]}\n', '{"size": 1}\n', '"text"\n'])

@@ -10,7 +10,7 @@ from common.errors import UserError
 from infra.catalog import roles as catalog
 from infra.prerequisites import read_file
 from jobs.cli import main
-from jobs.errors import MissingError, RequestError
+from jobs.errors import RequestError
 from jobs.extras.pipelines import backend, declaration
 from jobs.extras.pipelines.declaration import ROLES, StateNames, holds
 from rehearsal.options import Options
@@ -247,15 +247,8 @@ def test_names_stay_the_same_and_fit_into_azures_rules():
 
 def test_what_is_new_is_used_as_it_was_seen_though_a_later_read_may_not_find_it():
     shown = {"properties": {"clientId": "c"}}
-    answers = iter([MissingError("not there"), shown, MissingError("not there")])
-
-    def get(*_):
-        answer = next(answers)
-        if isinstance(answer, MissingError):
-            raise answer
-        return answer
-
-    manager = SimpleNamespace(get=get, put=lambda *_: None)
+    answers = iter([None, shown, None])
+    manager = SimpleNamespace(find=lambda *_: next(answers), put=lambda *_: None)
     console = SimpleNamespace(note=lambda _: None)
     wanted = SimpleNamespace(id="/identity", api_version="1", body={}, words="an identity")
     assert backend._Maker(manager, console).make(wanted) is shown

@@ -103,7 +103,7 @@ def test_a_job_warms_up_measures_and_does_nothing_else():
 def test_the_job_of_a_point_can_be_built(data):
     config = benchmark_config(TRAINING, 100, 3, data)
     options = JobOptions(data=DataOptions(asset=None if data == SYNTHETIC else data))
-    spec = kinds.benchmark(STACK, config, options, RunAttempt("sweep"), SOFTWARE)
+    spec = kinds.train(STACK, config, options, RunAttempt("sweep"), SOFTWARE, "benchmark")
     assert ("data" in spec.inputs) == (data != SYNTHETIC)
     assert "--max-steps 400" in spec.command
 
