@@ -166,8 +166,8 @@ class Jobs:
         """
         if key_problems(run):
             return None
-        own = [job for job in self.newest_first(archived=True, tag="run") if job.run == run]
-        return max(own, key=lambda job: job.attempt.number if job.attempt else 0, default=None)
+        own = by_run(self.newest_first(archived=True, tag="run")).get(run)
+        return own[-1] if own else None
 
     def newest_first(self, *, archived: bool = False, tag: str | None = None) -> Iterator[Job]:
         """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.
@@ -257,6 +257,17 @@ def read_job(data: Mapping[str, Any]) -> Job:
         },
         body=body,
     )
+
+
+def by_run(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    """Return the attempts of each run among some jobs, oldest first. Pure."""
+    runs: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.attempt is not None:
+            runs.setdefault(job.run, []).append(job)
+    for own in runs.values():
+        own.sort(key=lambda job: job.attempt.number if job.attempt else 0)
+    return runs
 
 
 def listed_details(job: Job) -> Details | None:

@@ -15,7 +15,7 @@ from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.clusters import ClusterNodes, idle_cost, read_nodes
 from jobs.azure.costs import JobCosts
-from jobs.azure.job_records import Job
+from jobs.azure.job_records import Job, by_run
 from jobs.azure.requests import segment
 from jobs.azure.results import silent_seconds
 from jobs.azure.workspace import Workspace, connect
@@ -80,14 +80,7 @@ def run(options: StatusOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
 
 def group_by_run(jobs: Iterable[Job]) -> list[Run]:
     """Group the jobs of this project by run, the run with the newest job first. Pure."""
-    runs: dict[str, list[Job]] = {}
-    for job in jobs:
-        if job.attempt is not None:
-            runs.setdefault(job.run, []).append(job)
-    return [
-        Run(key, tuple(sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)))
-        for key, own in runs.items()
-    ]
+    return [Run(key, tuple(own)) for key, own in by_run(jobs).items()]
 
 
 def shown_runs(runs: Sequence[Run], limit: int) -> list[Run]:

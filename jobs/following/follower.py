@@ -45,35 +45,27 @@ class FollowSettings:
         return AzureRetry(self.retry_timeout_seconds, console.note, self.poll_seconds)
 
 
+@dataclass
 class Follower:
-    """Follows one job, once.
+    """Follows one job, once."""
 
-    Args:
-        jobs: Jobs of the workspace.
-        manager: Resource Manager of the workspace, to find out why a job is still queued.
-        job: Job to follow.
-        console: Prints the states of the job.
-        settings: How the job is followed.
-        retry: Retries of requests, shared with all that concern the same run.
-        show: Receives the output lines of the processes; None prints them.
-        each: Called at each look at the job.
-    """
+    jobs: Jobs
+    manager: ResourceManager
+    """Tells why a job is still queued."""
+    job: Job
+    console: Console
+    """Prints the states of the job."""
+    settings: FollowSettings
+    retry: AzureRetry
+    """Retries of requests, shared with all that concern the same run."""
+    show: Callable[[LogLine], None] | None = None
+    """Receives the output lines of the processes; None prints them."""
+    each: Callable[[], None] | None = None
+    """Called at each look at the job."""
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        manager: ResourceManager,
-        job: Job,
-        console: Console,
-        settings: FollowSettings,
-        retry: AzureRetry,
-        show: Callable[[LogLine], None] | None = None,
-        each: Callable[[], None] | None = None,
-    ) -> None:
-        self._jobs, self._manager, self._job = jobs, manager, job
-        self._console, self._settings, self._retry = console, settings, retry
-        self._show, self._each = show or self._print, each
-        self._log = LogStream(jobs.read_log, settings.ranks)
+    def __post_init__(self) -> None:
+        self._show = self.show or self._print
+        self._log = LogStream(self.jobs.read_log, self.settings.ranks)
         self._state: str | None = None
         self._queued_at = 0.0
         self._hints = 0
@@ -89,7 +81,7 @@ class Follower:
             RequestError: Azure refused a request, or was unreachable for too long.
         """
         while True:
-            details = self._retry.call(self._ask)
+            details = self.retry.call(self._ask)
             ended = details.status in ENDED
             if ended:
                 self._show_last(details)
@@ -100,22 +92,22 @@ class Follower:
             self._tell(details.status)
             self._read_log(details)
             self._tell_refused()
-            if self._each is not None:
-                self._each()
-            time.sleep(self._settings.poll_seconds)
+            if self.each is not None:
+                self.each()
+            time.sleep(self.settings.poll_seconds)
 
     def _ask(self) -> Details:
         try:
-            return self._jobs.details(self._job.name)
+            return self.jobs.details(self.job.name)
         except MissingError:
             # The run history lists a job a moment later than Resource Manager.
-            job = self._jobs.get(self._job.name)
+            job = self.jobs.get(self.job.name)
             if job is None:
                 raise
             if job.ended and self._missing < MAX_REFUSALS:
                 # Only the run history has the log and the reason of the end.
                 self._missing += 1
-                raise OddAnswerError(f"{self._job.name}: its run is not found") from None
+                raise OddAnswerError(f"{self.job.name}: its run is not found") from None
             return Details(job.status)
 
     def _read_log(self, details: Details) -> None:
@@ -138,13 +130,13 @@ class Follower:
         # Who was never allowed to read the log has been told.
         unless = (AccessError,) if self._refusals >= MAX_REFUSALS else ()
         try:
-            self._retry.call(read, unless=unless, at_most=LAST_LINES_SECONDS)
+            self.retry.call(read, unless=unless, at_most=LAST_LINES_SECONDS)
         except RequestError as error:
             shown = [f"{name} up to byte {count:,}" for name, count in self._log.shown().items()]
-            self._console.note(
-                f"{self._job.name}: its last lines could not be read"
+            self.console.note(
+                f"{self.job.name}: its last lines could not be read"
                 f" ({str(error).splitlines()[0]}); shown:"
-                f" {', '.join(shown) or 'nothing'}. `{next_command('logs', self._job.name)}` prints"
+                f" {', '.join(shown) or 'nothing'}. `{next_command('logs', self.job.name)}` prints"
                 " the whole log"
             )
         for line in self._log.rest():
@@ -153,10 +145,10 @@ class Follower:
     def _tell(self, status: str) -> None:
         before, self._state = self._state, status
         if status != before:
-            text = job_states.words(status, self._job.nodes, self._job.cluster)
+            text = job_states.words(status, self.job.nodes, self.job.cluster)
             if before is not None and job_states.restarted(before, status):
-                text += f"; Azure restarted the job, {job_states.continues(self._job.kind)}"
-            self._console.say(f"{self._job.name}: {text}{self._since(status)}")
+                text += f"; Azure restarted the job, {job_states.continues(self.job.kind)}"
+            self.console.say(f"{self.job.name}: {text}{self._since(status)}")
             self._queued_at, self._hints = time.monotonic(), 0
         if status == "Queued":
             self._hint()
@@ -164,10 +156,10 @@ class Follower:
             self._tell_finalizing()
 
     def _since(self, status: str) -> str:
-        created = self._job.created
+        created = self.job.created
         if status != "Queued" or created is None:
             return ""
-        return job_states.since(created, self._manager.now())
+        return job_states.since(created, self.manager.now())
 
     def _hint(self) -> None:
         waited = time.monotonic() - self._queued_at
@@ -175,22 +167,22 @@ class Follower:
             return
         self._hints += 1
         try:
-            reasons = queue_reasons(self._manager, self._job)
+            reasons = queue_reasons(self.manager, self.job)
         except RequestError as error:
             reasons = [f"its cluster cannot be checked: {str(error).splitlines()[0]}"]
-        self._console.say(f"{self._job.name}: still queued after {waited / 60:.0f} minutes")
+        self.console.say(f"{self.job.name}: still queued after {waited / 60:.0f} minutes")
         for reason in reasons:
-            self._console.say(f"  {reason}")
+            self.console.say(f"  {reason}")
 
     def _tell_finalizing(self) -> None:
         waited = time.monotonic() - self._queued_at
         if waited >= job_states.FINALIZING_SECONDS * (self._hints + 1):
             self._hints += 1
-            self._console.say(f"{self._job.name}: {job_states.finalizing(self._job, waited)}")
+            self.console.say(f"{self.job.name}: {job_states.finalizing(self.job, waited)}")
 
     def _print(self, line: LogLine) -> None:
-        label = f"[{line.rank}] " if self._settings.labelled else ""
-        self._console.say(f"{label}{line.text}")
+        label = f"[{line.rank}] " if self.settings.labelled else ""
+        self.console.say(f"{label}{line.text}")
 
     def _tell_refused(self) -> None:
         """Print once that the log cannot be read. An expired URL does not count: it is refused only
@@ -198,8 +190,8 @@ class Follower:
         """
         self._refusals = self._refusals + 1 if self._log.refused else 0
         if self._refusals == MAX_REFUSALS:
-            text = f"{self._job.name}: its log cannot be read from here: {self._log.refused}"
-            self._console.note(text)
+            text = f"{self.job.name}: its log cannot be read from here: {self._log.refused}"
+            self.console.note(text)
 
 
 def show_ranks(settings: FollowSettings, text: str) -> FollowSettings:

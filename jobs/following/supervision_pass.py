@@ -12,7 +12,7 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job, recent
+from jobs.azure.job_records import Details, Job, by_run, recent
 from jobs.azure.results import silent_seconds
 from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
@@ -56,15 +56,8 @@ def runs_to_supervise(jobs: Iterable[Job], since: datetime) -> list[list[Job]]:
         jobs: Jobs of the workspace.
         since: Runs whose newest attempt was created before are left out.
     """
-    runs: dict[str, list[Job]] = {}
-    for job in jobs:
-        if job.attempt is not None and SUPERVISE in job.tags:
-            runs.setdefault(job.run, []).append(job)
-    ordered = [
-        sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)
-        for own in runs.values()
-    ]
-    return [own for own in ordered if own[-1].created is None or own[-1].created >= since]
+    runs = by_run(job for job in jobs if SUPERVISE in job.tags).values()
+    return [own for own in runs if own[-1].created is None or own[-1].created >= since]
 
 
 @dataclass(frozen=True)

@@ -79,39 +79,30 @@ class RunResult:
         }
 
 
+@dataclass
 class Supervisor:
-    """Follows one run to its end.
+    """Follows one run to its end."""
 
-    Args:
-        workspace: Workspace of the run.
-        clusters: Clusters of the stack.
-        console: Prints what happens.
-        settings: How each job is followed.
-        options: When a run is submitted again.
-        resubmits: Whether to submit an interrupted run again, or only to print how to do so.
-        notifier: Sends a notice of each attempt that has ended, if there is a webhook.
-        rates: Prices of Spot, which supervisors of several runs share.
-    """
+    workspace: Workspace
+    clusters: Mapping[str, Cluster]
+    """Clusters of the stack."""
+    console: Console
+    settings: FollowSettings
+    """How each job is followed."""
+    options: ResubmitOptions
+    """When a run is submitted again."""
+    resubmits: bool
+    """Whether to submit an interrupted run again, or only to print how to do so."""
+    notifier: Notifier | None = None
+    """Sends a notice of each attempt that has ended, if there is a webhook."""
+    rates: Rates | None = None
+    """Prices of Spot, which supervisors of several runs share."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        clusters: Mapping[str, Cluster],
-        console: Console,
-        settings: FollowSettings,
-        options: ResubmitOptions,
-        *,
-        resubmits: bool,
-        notifier: Notifier | None = None,
-        rates: Rates | None = None,
-    ) -> None:
-        self._workspace, self._jobs, self._manager = workspace, workspace.jobs, workspace.manager
-        self._settings, self._options = settings, options
-        self.retry = settings.retry(console)
+    def __post_init__(self) -> None:
+        self._jobs, self._manager = self.workspace.jobs, self.workspace.manager
+        self.retry = self.settings.retry(self.console)
         """Retries of all requests about the run."""
-        self.console, self.resubmits, self.clusters = console, resubmits, clusters
-        self._notifier = notifier
-        self._rates = rates or Rates(partial(read_prices, self._manager), console.say)
+        self._rates = self.rates or Rates(partial(read_prices, self._manager), self.console.say)
         self.budget: Budget | None = None
         """Budget of the run after the last attempt, at the prices of now; None if it has none."""
         self.place: Place | None = None
@@ -180,7 +171,7 @@ class Supervisor:
         """
         while True:
             follower = Follower(
-                self._jobs, self._manager, job, self.console, self._settings, self.retry,
+                self._jobs, self._manager, job, self.console, self.settings, self.retry,
                 each=partial(self._look, job) if self.resubmits else None,
             )  # fmt: skip
             details = follower.follow()
@@ -216,10 +207,11 @@ class Supervisor:
         nodes = self._nodes(job, details)
         if attempt is not None:
             attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-            numbered = [(other.attempt.number, other) for other in attempts if other.attempt]
-            for earlier in [other for number, other in numbered if number < attempt.number]:
-                known = self.details(earlier)
-                results.append(attempt_result(earlier, known, trained=None))
+            results += [
+                attempt_result(other, self.details(other), trained=None)
+                for other in attempts
+                if other.attempt is not None and other.attempt.number < attempt.number
+            ]
         has_result = job_kinds.trains(job.kind) and attempt is not None
         job = self._fresh(job)
         trained = self._is_trained(job, details) if has_result else None
@@ -271,7 +263,7 @@ class Supervisor:
     def decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
         """Decide whether a run is submitted again after its last attempt."""
         # A job that another program submitted has no further attempts.
-        options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
+        options = ResubmitOptions(attempts=1) if job.attempt is None else self.options
         own, self.budget = self._cluster(job.cluster), remaining_budget(job, history[-1])
         decision = decide(history, options, own, self.budget)
         if self.resubmits and isinstance(decision, Resubmit):
@@ -300,7 +292,7 @@ class Supervisor:
         """
         if self._unpriced is not None:
             return f"Azure states no price of a node of {self._unpriced}, which its budget needs"
-        limit, cluster = self._options.max_node_price, self._next_cluster(job)
+        limit, cluster = self.options.max_node_price, self._next_cluster(job)
         if limit is None or cluster is None or cluster.priority != "LowPriority":
             return None
         price = self._rates.now(cluster)
@@ -368,8 +360,8 @@ class Supervisor:
         return following
 
     def _notify(self, job: Job, event: Event, reason: str) -> None:
-        if self._notifier is not None:
-            self._notifier.tell(self._fresh(job), event, reason)
+        if self.notifier is not None:
+            self.notifier.tell(self._fresh(job), event, reason)
 
     def _fresh(self, job: Job) -> Job:
         return self.retry.call(lambda: self._jobs.get(job.name)) or job
@@ -377,7 +369,7 @@ class Supervisor:
     def _is_trained(self, job: Job, details: Details) -> bool | None:
         def look() -> bool:
             return self.retry.call(
-                lambda: is_trained(self._workspace.storage, job, details), unless=(AccessError,)
+                lambda: is_trained(self.workspace.storage, job, details), unless=(AccessError,)
             )
 
         try:

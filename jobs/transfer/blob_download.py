@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Final
@@ -129,17 +130,16 @@ class DownloadRecord:
         return name, status.st_size, status.st_mtime_ns
 
 
+@dataclass(frozen=True)
 class BlobDownloader:
-    """Downloads blobs; shared by many threads.
+    """Downloads blobs; shared by many threads."""
 
-    Args:
-        progress: Counts the downloaded bytes.
-        record: Record of earlier downloads, which is updated.
-        overwrite: Whether to replace files that were not downloaded, or were changed since.
-    """
-
-    def __init__(self, progress: Progress, record: DownloadRecord, *, overwrite: bool) -> None:
-        self._progress, self._record, self._overwrite = progress, record, overwrite
+    progress: Progress
+    """Counts the downloaded bytes."""
+    record: DownloadRecord
+    """Record of earlier downloads, which is updated."""
+    overwrite: bool
+    """Whether to replace files that were not downloaded, or were changed since."""
 
     def fetch(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> bool:
         """Download a blob unless its file is up to date.
@@ -162,8 +162,8 @@ class BlobDownloader:
         """
         try:
             if self._is_current(blob, target):
-                self._progress.skipped(blob.size)
-                self._record.add(target, target, blob.etag)
+                self.progress.skipped(blob.size)
+                self.record.add(target, target, blob.etag)
                 return False
             target.parent.mkdir(parents=True, exist_ok=True)
             self._write(client.get_blob_client(address), blob, target)
@@ -181,14 +181,14 @@ class BlobDownloader:
             raise LocalError(f"{target}: is not a regular file; move it away")
         if not target.exists():
             return False
-        etag = self._record.etag(target)
+        etag = self.record.etag(target)
         if etag is not None:
             return etag == blob.etag
         # A file of the user, or one whose record was lost.
         same_size = blob.md5 is not None and target.stat().st_size == blob.size
         if same_size and _md5(target) == blob.md5:
             return True
-        if not self._overwrite:
+        if not self.overwrite:
             raise LocalError(
                 f"{target}: differs from the run's file, and was not downloaded or was changed"
                 " since; move it away, or pass --overwrite True"
@@ -217,10 +217,10 @@ class BlobDownloader:
             offset = file.seek(0, os.SEEK_END)
             if offset > blob.size:
                 offset = file.truncate(file.seek(0))
-            self._progress.skipped(offset)
+            self.progress.skipped(offset)
             for content in _rest(client, blob, offset):
                 file.write(content)
-                self._progress.moved(len(content))
+                self.progress.moved(len(content))
         size = partial.stat().st_size
         if size != blob.size:
             partial.unlink()
@@ -231,7 +231,7 @@ class BlobDownloader:
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
             raise _damaged(client)
-        self._record.add(target, partial, blob.etag)
+        self.record.add(target, partial, blob.etag)
         partial.replace(target)
         for older in target.parent.glob(f".{escape(target.name)}.????????.partial"):
             older.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.costs import JobCost, JobCosts
-from jobs.azure.job_records import Job, recent
+from jobs.azure.job_records import Job, by_run, recent
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.runs.compare import ComparedRun, about_runs, read_files
 from jobs.console import Console, table
@@ -85,7 +85,7 @@ def _about(
             files = read_files(workspace.storage, [key])[key]
         except MissingError:
             continue
-        attempts = sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)
+        attempts = by_run(own).get(key, own)
         runs.append(ComparedRun(key, files, attempts, [spent[job.name] for job in own]))
     return about_runs(runs, outputs)
 
