@@ -253,24 +253,19 @@ def put_files(client: ContainerClient, folder: str, contents: Mapping[str, bytes
     Raises:
         AzureError: The container refused a request.
     """
+
+    def put(name: str, content: bytes) -> None:
+        client.upload_blob(
+            f"{folder}/{name}",
+            content,
+            overwrite=True,
+            validate_content=True,
+            content_settings=ContentSettings(content_md5=bytearray(md5_of(content))),
+        )
+
     with ThreadPoolExecutor(8) as pool:
-        sending = [
-            pool.submit(
-                client.upload_blob,
-                f"{folder}/{name}",
-                content,
-                overwrite=True,
-                validate_content=True,
-                content_settings=ContentSettings(content_md5=bytearray(md5_of(content))),
-            )
-            for name, content in contents.items()
-        ]
-        try:
-            for blob in sending:
-                blob.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        # After an error, the files that are not under way are not sent.
+        list(pool.map(put, contents.keys(), contents.values()))
 
 
 def md5_of(content: bytes) -> bytes:

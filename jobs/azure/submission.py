@@ -204,11 +204,6 @@ def free_attempt(jobs: Jobs, attempt: RunAttempt) -> RunAttempt:
     return next_attempt(last)
 
 
-def numbered(jobs: Jobs, spec: JobSpec) -> JobSpec:
-    """Return a job as the attempt of its run that `free_attempt` names."""
-    return spec.for_attempt(free_attempt(jobs, RunAttempt(spec.run)))
-
-
 def next_attempt(job: Job) -> RunAttempt:
     """Return the attempt after a job of a run.
 

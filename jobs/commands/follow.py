@@ -174,10 +174,9 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
     Returns:
         Exit status.
     """
-    known = supervisor is not None and job is not None
-    left = _left(supervisor, job) if supervisor and job else [_CONTINUES]
-    back = _back(supervisor, job) if supervisor and job else next_command("follow", name)
-    words = "resumes this" if known else "follows it again"
+    left, back, words = [_CONTINUES], next_command("follow", name), "follows it again"
+    if supervisor is not None and job is not None:
+        left, back, words = _left(supervisor, job), _back(supervisor, job), "resumes this"
     lines = ["\nno longer following", *left, f"  {back}    {words}"]
     print(*lines, f"  {next_command('cancel', name)}    cancels it", sep="\n", file=sys.stderr)
     return INTERRUPTED

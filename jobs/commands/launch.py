@@ -134,7 +134,8 @@ def with_free_attempt(draft: Draft[_Options]) -> Draft[_Options]:
     """Make a job the next attempt of the run that --name names, whose attempts have all ended."""
     if draft.options.name is None:
         return draft
-    return replace(draft, spec=submission.numbered(draft.workspace.jobs, draft.spec))
+    attempt = submission.free_attempt(draft.workspace.jobs, RunAttempt(draft.spec.run))
+    return replace(draft, spec=draft.spec.for_attempt(attempt))
 
 
 def _cluster_and_folders(draft: Draft[_Options]) -> Draft[_Options]:

@@ -197,19 +197,19 @@ class _Maker:
             raise
         self.created.append(resource.id)
         self._console.note(f"created: {resource.words}")
-        shown: list[Any] = []
 
-        def is_ready() -> bool:
-            shown[:] = [self._manager.find(resource.id, resource.api_version)]
-            properties = (shown[0] or {}).get("properties") or {}
-            return shown[0] is not None and properties.get("provisioningState") in _READY
+        def ready() -> Any:
+            shown = self._manager.find(resource.id, resource.api_version) or {}
+            state = (shown.get("properties") or {}).get("provisioningState")
+            return shown if state in _READY else None
 
-        if not wait_until(is_ready, _READY_SECONDS, _PAUSE_SECONDS):
+        # A later read may not find a new resource, so this one is used.
+        shown = wait_until(ready, _READY_SECONDS, _PAUSE_SECONDS)
+        if not shown:
             raise RequestError(
                 f"{resource.id}: is not ready after {_READY_SECONDS} s; run the same command again"
             )
-        # A later read may not find a new resource.
-        return shown[0]
+        return shown
 
 
 def _variables(
