@@ -106,24 +106,15 @@ def make_supervisor(
     options: ResubmitOptions,
     *,
     resubmits: bool,
-    notifies: bool = True,
 ) -> Supervisor:
-    """Create a supervisor for a run in a workspace.
+    """Create a supervisor for a run in a workspace, which sends notices if there is a webhook.
 
     Raises:
         UserError: The webhook that the environment names is invalid or cannot be read.
     """
-    webhook = configured_webhook(workspace.requests) if notifies else None
+    webhook = configured_webhook(workspace.requests)
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console) if webhook else None
-    return Supervisor(
-        workspace,
-        outputs.clusters,
-        console,
-        settings,
-        options,
-        resubmits=resubmits,
-        notifier=notifier,
-    )
+    return Supervisor(workspace, outputs.clusters, console, settings, options, resubmits, notifier)
 
 
 def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult | None:

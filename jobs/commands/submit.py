@@ -12,12 +12,12 @@ from jobs.assets import prepared_data
 from jobs.azure import submission
 from jobs.azure.workspace import connect
 from jobs.commands import launch
-from jobs.commands.follow import make_supervisor
 from jobs.commands.launch import LaunchOptions, Need, carry_out, register_image
 from jobs.commands.runs.budget import BudgetOptions, within_budget
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, SignInError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
+from jobs.following.supervisor import Supervisor
 from jobs.leaves import LEAVES, SubmitLeaves
 from jobs.spec import from_options, summary
 from jobs.spec.from_options import RunOptions
@@ -211,8 +211,8 @@ def check_cluster(draft: Draft) -> int | None:
         return INTERRUPTED
     settings = replace(options.settings(), ranks=lambda _: False)
     quiet = Console(as_json=True)
-    supervisor = make_supervisor(
-        workspace, outputs, quiet, settings, options.resubmit, resubmits=True, notifies=False
+    supervisor = Supervisor(
+        workspace, outputs.clusters, quiet, settings, options.resubmit, resubmits=True
     )
     try:
         result = supervisor.follow(job)

@@ -43,8 +43,9 @@ class SuperviseOptions(SelfChecked):
 
     def problems(self) -> list[str]:
         """Return whether it is unknown how often to look."""
-        one = self.once != self.watch
-        return [] if one else ["supervise: pass either --once or --watch"]
+        if self.once != self.watch:
+            return []
+        return ["supervise: pass either --once or --watch"]
 
 
 def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

@@ -20,7 +20,6 @@ from jobs.azure import costs, node_prices, submission
 from jobs.azure import results as results_of_runs
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
-from jobs.commands.follow import make_supervisor
 from jobs.commands.launch import hand_over, register_image
 from jobs.console import Console, agree, next_command, table
 from jobs.errors import AccessError, RequestError, UnreachableError
@@ -40,6 +39,7 @@ from jobs.extras.scaling.measurement import (
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
+from jobs.following.supervisor import Supervisor
 from jobs.options import ASSET, DataOptions, ResubmitOptions
 from jobs.spec import from_options
 from jobs.spec.builder import find_cluster
@@ -338,12 +338,11 @@ class Measuring:
             UserError: Azure refused a request, or how the job ends is unknown.
         """
         options, console = self.options, self.console
-        supervisor = make_supervisor(
-            *(workspace, self.outputs, console),
+        supervisor = Supervisor(
+            *(workspace, self.outputs.clusters, console),
             FollowSettings(ranks=lambda _: False, poll_seconds=options.poll_seconds),
             self._resubmit,
             resubmits=is_spot(task.cluster),
-            notifies=False,
         )
         key = run_key(options.name, task, self.config, self.points)
         spec = self._spec(task, key)

@@ -38,8 +38,9 @@ class TrafficOptions(SelfChecked):
 
     def problems(self) -> list[str]:
         """Return whether no change is asked for, or two."""
-        one = self.back != (self.to is not None)
-        return [] if one else ["traffic: needs either --to DEPLOYMENT or --back"]
+        if self.back != (self.to is not None):
+            return []
+        return ["traffic: needs either --to DEPLOYMENT or --back"]
 
 
 def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

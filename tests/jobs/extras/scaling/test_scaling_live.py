@@ -136,7 +136,7 @@ def test_a_job_whose_result_could_not_be_read_is_followed_again_and_not_repeated
 
     workspace = SimpleNamespace(jobs=SimpleNamespace(attempts=lambda _: (job,)))
     monkeypatch.setattr("jobs.extras.scaling.command.connect", lambda _: workspace)
-    monkeypatch.setattr("jobs.extras.scaling.command.make_supervisor", lambda *_, **__: Unread())
+    monkeypatch.setattr("jobs.extras.scaling.command.Supervisor", lambda *_, **__: Unread())
     for _ in range(2):
         assert measurement.of([task])
         assert "its result could not be read" in capsys.readouterr().err
