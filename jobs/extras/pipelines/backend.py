@@ -199,7 +199,7 @@ class _Maker:
         self._console.note(f"created: {resource.words}")
 
         def ready() -> Any:
-            shown = self._manager.find(resource.id, resource.api_version) or {}
+            shown: Mapping[str, Any] = self._manager.find(resource.id, resource.api_version) or {}
             state = (shown.get("properties") or {}).get("provisioningState")
             return shown if state in _READY else None
 
