@@ -30,7 +30,8 @@ UNEQUAL: Final = 3.0
 """Images of the largest class for one of the smallest, from which the loss weights classes."""
 PHOTOGRAPH_CROP: Final = 0.35
 """Smallest part of a photograph that a random crop keeps: its object is large and in the middle. In
-other images a sign of the class may be small and anywhere, so that their preset keeps more."""
+other images a sign of the class may be small and anywhere, so that more is kept of them, as the
+preset `own-images` does."""
 JUDGES: Final = 100
 """Held-out images from which they may end a run; fewer would choose an epoch by chance."""
 METRIC: Final = "balanced_accuracy"
@@ -126,12 +127,21 @@ def choose(
         more["checkpoint"] = replace(config.checkpoint, keep_best=True)
     mirrored = (facts.photographs and not small) if mirror is None else mirror
     reasons.append(_mirroring(mirrored=mirrored, asked=mirror is not None))
-    data = replace(config.data, flip=mirrored)
-    if facts.photographs and not small:
-        reasons.append(f"random crops keep {PHOTOGRAPH_CROP:.0%} of a photograph or more")
-        data = replace(data, min_crop_area=PHOTOGRAPH_CROP)
-    config = replace(config, data=data, **more)
+    config = replace(config, data=replace(config.data, flip=mirrored), **more)
+    if not small:
+        config = cropped(config, facts, suggestion)
+        kept, of = config.data.min_crop_area, "a photograph" if facts.photographs else "an image"
+        reasons.append(f"random crops keep {kept:.0%} of {of} or more")
     return ChosenRun(fitted(config, facts.images, folder), tuple(reasons))
+
+
+def cropped(config: TrainConfig, facts: Facts, suggestion: Suggestion) -> TrainConfig:
+    """Return a run whose random crops suit the images, and lose no sign that is near an edge."""
+    if facts.photographs:
+        return replace(config, data=replace(config.data, min_crop_area=PHOTOGRAPH_CROP))
+    whole = PRESETS[suggestion.images].data
+    data = replace(config.data, min_crop_area=whole.min_crop_area, eval_crop=whole.eval_crop)
+    return replace(config, data=data)
 
 
 def fitted(config: TrainConfig, images: int, folder: str) -> TrainConfig:
@@ -171,7 +181,8 @@ def _small(facts: Facts, suggestion: Suggestion) -> ChosenRun:
 
 
 def _on_gpu(facts: Facts, suggestion: Suggestion, weights: str | None) -> ChosenRun:
-    names = [names for least, names in suggestion.large if facts.images >= least][-1]
+    # The other rows are for more GPUs than one, which more images need.
+    _, names = suggestion.large[0]
     config = PRESETS[names[0] if weights else names[-1]]
     size = full_size(facts.short)
     model = replace(config.model, image_size=size, weights=weights)

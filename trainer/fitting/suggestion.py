@@ -21,6 +21,7 @@ from trainer.fitting.choice import (
     SMALL,
     Facts,
     choose,
+    cropped,
     fitted,
     full_size,
     small_run,
@@ -108,7 +109,11 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
         gpu = PRESETS[name]
         file = WEIGHTS if "--model.weights" in EXPECTATIONS[name].needs else None
         model = replace(gpu.model, image_size=full, weights=file)
-        configs.append(replace(gpu, task=task.name, model=model))
+        gpu = replace(gpu, task=task.name, model=model)
+        if suggestion.finetune:
+            mirrored = replace(gpu.data, flip=facts.photographs)
+            gpu = cropped(replace(gpu, data=mirrored), facts, suggestion)
+        configs.append(gpu)
     return [fitted(config, facts.images, folder) for config in configs]
 
 

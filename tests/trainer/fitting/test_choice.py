@@ -48,7 +48,7 @@ CHOSEN = {
     (1000, 224, "w", False): ("own-images-finetune", 128, 10),
     (3000, 224, None, True): ("images-224", 224, 120),
     (3000, 160, "w", True): ("images-224-finetune", 160, 30),
-    (200_000, 224, None, True): ("images-224-node", 224, 120),
+    (200_000, 224, None, True): ("images-224", 224, 120),
     (3000, 96, None, True): ("own-images", 96, 20),
 }
 
@@ -134,11 +134,20 @@ def test_classes_are_weighted_from_a_ratio_on_and_the_reason_names_it():
         (False, True, True, "are mirrored, as you said"),
     ],
 )
-def test_only_photographs_are_mirrored_unless_someone_says_so(photographs, mirror, flip, words):
-    choice = chosen(replace(XRAYS, photographs=photographs), mirror=mirror)
+@pytest.mark.parametrize("gpu", [False, True])
+def test_only_photographs_are_mirrored_unless_someone_says_so(
+    photographs, mirror, flip, words, gpu
+):
+    choice = chosen(replace(XRAYS, photographs=photographs, gpu=gpu), mirror=mirror)
     assert choice.config.data.flip == flip
     assert words in "; ".join(choice.reasons)
     assert choice.config.data.min_crop_area == (0.35 if photographs else 0.75)
+    assert choice.config.data.eval_crop == (0.875 if photographs and gpu else 1.0)
+
+
+def test_a_run_of_this_machine_takes_a_preset_for_one_gpu_whatever_the_number_of_images():
+    runs = [chosen(replace(XRAYS, images=images, gpu=True)) for images in (3000, 10**6)]
+    assert [run.config.preset for run in runs] == ["images-224"] * 2
 
 
 def test_digits_are_not_mirrored_whatever_their_files_are():

@@ -79,6 +79,14 @@ def test_many_images_are_for_many_gpus(images, end):
     assert [config.model.weights is None for config in large] == [False, True]
 
 
+@pytest.mark.parametrize("photographs", [False, True])
+def test_only_photographs_are_mirrored_and_cropped_to_a_part_on_gpus(photographs):
+    facts = Facts(3000, 320, photographs=photographs)
+    for config in suggest(facts, "d", CLASSIFICATION):
+        assert config.data.flip == photographs
+        assert config.data.min_crop_area == (0.35 if photographs else 0.75)
+
+
 def test_images_that_were_not_measured_are_not_taken_for_small_ones():
     found = suggest(Facts(1000, None), "d", CLASSIFICATION)
     assert [config.preset for config in found] == ["own-images"]
