@@ -80,6 +80,7 @@ class Evaluator:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
 
         Raises:
+            DataError: No image can be decoded.
             NonFiniteError: The outputs for an image are not finite.
         """
         counts: list[Array] = []
@@ -98,12 +99,20 @@ class Evaluator:
         )
         mine = np.concatenate(counts)[counted]
         everything = np.asarray(list(chain(*self._communicator.gather(mine.tolist()))))
+        if not len(everything):
+            raise DataError(
+                "none of the images to evaluate can be decoded; repair the data set, or prepare it"
+                " again"
+            )
         bad = np.flatnonzero(~np.isfinite(everything).all(axis=1))
         if len(bad):
+            shares = enumerate(self._communicator.gather(counted.tolist()))
+            rank, image = [(rank, image) for rank, share in shares for image in share][bad[0]]
+            of_rank = f" of rank {rank}'s share" if self._communicator.size > 1 else ""
             raise NonFiniteError(
                 f"the outputs of the network for {len(bad):,} of {len(everything):,} held-out"
-                f" images are not finite, such as for the image {bad[0]}, counted from 0; use"
-                " --compute.precision float32 or a lower --optimizer.learning-rate"
+                f" images are not finite, such as for the image {image}{of_rank}, counted from 0;"
+                " use --compute.precision float32 or a lower --optimizer.learning-rate"
             )
         return self._task.evaluation(everything)
 

@@ -13,7 +13,7 @@ from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
-from trainer.errors import DataError
+from trainer.errors import DataError, NonFiniteError
 from trainer.tasks.classification.files import mistakes
 from trainer.tasks.classification.task import Classification
 from trainer.training.evaluator import Evaluator, evaluate_run
@@ -119,6 +119,42 @@ def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
     found = Evaluator(Classification(2), model, Alone(), NORMALIZATION, xla=False).run([batch])
     assert np.isfinite(found.loss)
     assert found.examples == 3
+
+
+def test_an_evaluation_of_damaged_images_alone_says_so():
+    batch = make_batch(np.random.default_rng(0), [0.0] * 3)
+    evaluator = Evaluator(Classification(12), linear_model(), Alone(), NORMALIZATION, xla=False)
+    with pytest.raises(DataError, match="none of the images to evaluate can be decoded"):
+        evaluator.run([batch])
+
+
+class TwoRanks(Alone):
+    """This rank as the second one of two, of which the first has two images, of the same counts."""
+
+    size = 2
+
+    def gather(self, value):
+        return [value[:2], value]
+
+
+@pytest.mark.parametrize(
+    ("world", "named"),
+    [(Alone(), "the image 3, counted from 0"), (TwoRanks(), "the image 3 of rank 1's share")],
+)
+def test_an_image_whose_outputs_are_not_finite_is_named_by_its_place(world, named):
+    image = keras.Input((4, 4, 3))
+    # Only an image whose first value is 255 gets infinite logits.
+    broken = keras.layers.Lambda(
+        lambda x: tf.stack([1.0 / (x[:, 0, 0, 0] - 3.1), x[:, 0, 0, 1]], 1)
+    )
+    model = keras.Model(image, broken(image))
+    batch = make_batch(np.random.default_rng(0), [1.0, 1.0, 0.0, 1.0])
+    pictures = np.full([4, 4, 4, 3], 7, np.uint8)
+    pictures[3] = 255
+    batch |= {"image": tf.constant(pictures), "target": tf.constant([1, 1, 1, 1])}
+    evaluator = Evaluator(Classification(2), model, world, NORMALIZATION, xla=False)
+    with pytest.raises(NonFiniteError, match=named):
+        evaluator.run([batch])
 
 
 def test_the_command_names_a_held_out_image_that_cannot_be_read(tmp_path, monkeypatch):
