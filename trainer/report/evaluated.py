@@ -4,15 +4,37 @@ It is like the folder of a run, so that `report` and `compare` read it: config.j
 in metrics.jsonl, predictions, result.json and report.html, but no checkpoint.
 """
 
+import hashlib
+import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainer.report.run_data import EVALUATIONS
 from trainer.report.write import write_report
 from trainer.run_folder import RunFolder, RunRecord
+
+_LONGEST: Final = 80
+"""Most characters of a folder's name in that of an evaluation, of which `--name` allows 100."""
+
+
+def evaluation_name(folder: str, version: str, split: str) -> str:
+    """Return the name of an evaluation on another data set, which `--name` accepts as well.
+
+    Args:
+        folder: Name of the folder of the data set. If it is too long, or has characters that a name
+            cannot have, a checksum tells it from others that look like it.
+        version: Version of the data set.
+        split: See `EvaluateOptions.split`.
+    """
+    fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", folder).lstrip("._-")[:_LONGEST]
+    if fitting != folder or not folder:
+        checksum = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+        fitting = f"{fitting[: _LONGEST - 9] or 'data'}-{checksum}"
+    return f"{fitting}-{version[:8]}-{split}"
 
 
 def write_evaluation(

@@ -28,7 +28,7 @@ from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError, NonFiniteError
 from trainer.model.weights import load_model
 from trainer.own_code.code import code_of_checkpoint
-from trainer.report.evaluated import write_evaluation
+from trainer.report.evaluated import evaluation_name, write_evaluation
 from trainer.run_folder import RunFolder, RunRecord
 from trainer.tasks.shortcomings import shortcomings
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task, make_task
@@ -299,7 +299,8 @@ def _write_evaluation(opened: OpenCheckpoint, options: EvaluateOptions, result: 
     """
     record, data, evaluator = opened.record, opened.data, opened.evaluator
     folder = Path(options.data_dir or "").resolve().name
-    name = options.split if opened.own else f"{folder}-{record.data_version[:8]}-{options.split}"
+    version, split = record.data_version, options.split
+    name = split if opened.own else evaluation_name(folder, version, split)
     assert record.class_names is not None
     predictions = evaluator.predictions
     assert predictions is not None

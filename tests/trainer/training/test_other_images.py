@@ -19,6 +19,7 @@ from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
 from trainer.extras.calibration.fit import calibrate
 from trainer.extras.calibration.options import CalibrateOptions
+from trainer.report.evaluated import evaluation_name
 from trainer.report.run_data import read_run
 from trainer.tasks.classification.files import THUMBNAILS
 from trainer.training.evaluator import evaluate_run
@@ -122,6 +123,21 @@ def test_images_that_would_mean_something_else_are_refused(run, tmp_path, case, 
         prepare(other, tmp_path / "other", max_rejected="1", **levels)
     with pytest.raises(DataError, match=said):
         evaluate_run(options(run, **more))
+
+
+def test_an_evaluation_is_written_whatever_the_name_of_the_folder(run, tmp_path):
+    names = ("Klinik München", "Klinik Mänchen", ".versteckt", "東京", "x" * 120)
+    parts = [evaluation_name(name, "0123456789abcdef", "validation") for name in names]
+    assert len({part.lower() for part in parts}) == len(names)
+    for part in parts:
+        assert replace(run.read().config, name=part)
+    assert evaluation_name("other", "0123456789abcdef", "all") == "other-01234567-all"
+    other = tmp_path / "Klinik München"
+    write_hospital(tmp_path / "elsewhere", patients=20, folders=True)
+    prepare(tmp_path / "elsewhere", other, max_rejected="1")
+    assert evaluate_run(options(run, data_dir=str(other))).examples
+    (folder,) = (run.path / "evaluations").glob("Klinik-M*")
+    assert (folder / "report.html").exists()
 
 
 def test_a_data_set_that_has_moved_is_still_the_runs_own(run, tmp_path):
