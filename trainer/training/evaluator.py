@@ -222,7 +222,13 @@ def open_checkpoint(
     )
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
     evaluator = Evaluator(task, model, world, normalization, xla=config.compute.xla)
-    evaluated = replace(record, config=config, data_version=data_set.version)
+    evaluated = replace(
+        record,
+        config=config,
+        data_version=data_set.version,
+        class_names=record.class_names or data_set.class_names,
+        normalization=record.normalization or normalization,
+    )
     return OpenCheckpoint(checkpoint, task, evaluator, rank_data, evaluated, own)
 
 

@@ -140,6 +140,17 @@ def test_an_evaluation_is_written_whatever_the_name_of_the_folder(run, tmp_path)
     assert (folder / "report.html").exists()
 
 
+def test_a_run_without_stored_class_names_is_evaluated_with_those_of_its_data_set(run, tmp_path):
+    stored = json.loads((run.path / "config.json").read_text())
+    meaning = stored.pop("meaning")
+    (run.path / "config.json").write_text(json.dumps(stored))
+    assert evaluate_run(options(run)).examples
+    assert evaluate_run(options(run, split="test")).examples
+    of_test = json.loads((run.path / "evaluations" / "test" / "config.json").read_text())
+    assert of_test["meaning"]["classes"] == meaning["classes"]
+    assert of_test["meaning"]["mean"] == meaning["mean"]
+
+
 def test_a_data_set_that_has_moved_is_still_the_runs_own(run, tmp_path):
     moved = (tmp_path / "set").rename(tmp_path / "moved")
     assert evaluate_run(replace(options(run), data_dir=str(moved))).examples
