@@ -13,6 +13,9 @@ from trainer.config import TrainConfig
 INITIAL: Final = 2.0**15
 GROWTH_STEPS: Final = 2000
 """Finite steps after which it doubles."""
+LARGEST: Final = 2.0**126
+"""Largest scale, whose inverse is still a normal number of float32. Half of infinity would still
+be infinite."""
 
 
 class LossScale:
@@ -77,7 +80,8 @@ class LossScale:
         """Count finite steps, and double the scale after enough of them."""
         count = self._finite_steps + steps
         grown = count >= GROWTH_STEPS
-        self._scale.assign(tf.where(grown, self._scale * 2.0, self._scale))
+        doubled = tf.minimum(self._scale * 2.0, LARGEST)
+        self._scale.assign(tf.where(grown, doubled, self._scale))
         self._finite_steps.assign(tf.where(grown, 0, count))
         return tf.constant(0)
 
