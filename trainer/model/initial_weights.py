@@ -66,6 +66,7 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
             )
         if file.name.endswith(".weights.h5"):
             model.load_weights(str(file))
+            _check_finite({stored_name(v): v.numpy() for v in model.variables})
             return f"{file}: initial weights of all layers"
         source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
         arrays = _by_name(model, source, head)

@@ -121,6 +121,15 @@ def test_a_new_file_of_keras_gives_all_weights(tmp_path):
     assert all(equal_layers(source, model).values())
 
 
+def test_a_new_file_of_keras_with_a_value_that_is_not_finite_is_refused(tmp_path):
+    source, model = build_model(TINY_RESNET, 10, seed=1), build_model(TINY_RESNET, 10)
+    kernel = source.get_layer("conv0").kernel
+    kernel.assign(tf.fill(kernel.shape, np.nan))
+    source.save_weights(tmp_path / "all.weights.h5")
+    with pytest.raises(CheckpointError, match=r"values of conv0/kernel are not finite"):
+        load_initial_weights(model, tmp_path / "all.weights.h5")
+
+
 def test_a_file_that_only_keras_3_reads_is_refused_with_what_to_write_instead(tmp_path):
     with pytest.raises(CheckpointError, match=r"Keras 3; .* model\.save\(\"weights\.h5\"\)"):
         load_initial_weights(build_model(TINY_RESNET, 10), tmp_path / "whole.keras")
