@@ -57,7 +57,11 @@ def find_damage(
     Called after a failed step, with the positions of its batch and of those decoded ahead.
     """
     for position in positions:
-        block, index = locate(position)
+        try:
+            block, index = locate(position)
+        except (BrokenRecordError, OSError):
+            # Storage may fail when the window of the position is read again.
+            continue
         fault = _fault(source, block, index)
         if fault:
             return f"{source.where(block, index)}: {fault}"

@@ -175,6 +175,13 @@ def test_a_record_that_is_looked_for_is_read_once_and_not_waited_for(source, mon
     assert fault == f"{SHARD}, record 7: cannot be read (No such file or directory)"
 
 
+def test_a_window_that_cannot_be_read_again_leaves_an_image_without_its_place(source):
+    def locate(_: int) -> tuple[int, int]:
+        raise OSError(5, "Input/output error")
+
+    assert find_damage(source, locate, [7]) is None
+
+
 def test_a_window_is_read_on_from_where_the_last_one_ended(source, monkeypatch):
     read = []
     frames = tfrecord.read_frames
