@@ -11,6 +11,7 @@ from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, R
 from trainer.data.formats.tfrecord import TFRECORDS
 from trainer.data.manifest import Shard, Split
 from trainer.data.order import Begun, Segment, consecutive
+from trainer.diagnostics.environment import cores
 
 WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
@@ -130,11 +131,14 @@ def decoded_at_once(threads: int) -> int:
 def input_memory(
     split: Split, config: DataConfig, ranks: int, batch_size: int, image_size: int
 ) -> int:
-    """Return the most bytes that a rank's training input holds, whatever the data set's length.
+    """Return the most bytes of host memory that a rank's training input holds, whatever the data
+    set's length. The batches that it copies to a GPU ahead are in the memory of the GPU.
+
+    A rank has a share of the cores if no threads are chosen, at most all of this machine.
 
     Args:
         split: Split to read; its records count with their mean size.
-        config: Streams, window and batches kept ready.
+        config: Streams, window, threads and batches kept ready.
         ranks: Number of ranks that share the streams.
         batch_size: Images of a rank's batch.
         image_size: Height and width of an input, in pixels.
@@ -142,7 +146,7 @@ def input_memory(
     record = split.bytes / max(split.examples, 1)
     streams = -(-config.streams // ranks)
     window = min(config.shuffle_window, -(-split.examples // (streams * ranks)))
-    decoded = decoded_at_once(config.decode_threads)
+    decoded = decoded_at_once(config.decode_threads or cores())
     pixels = (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size + decoded * CHUNK
     held = WINDOWS_HELD * streams * window
     held += (CHUNKS_HELD + decoded) * min(CHUNK, held)

@@ -212,7 +212,7 @@ def test_masks_are_refused(numbered):
 
 def test_the_bound_on_memory_counts_a_row_group_for_each_stream(numbered):
     split = load_manifest(numbered).splits["train"]
-    config = replace(CONFIG, streams=4, shuffle_window=10)
+    config = replace(CONFIG, streams=4, shuffle_window=10, decode_threads=1)
     image = split.bytes / split.examples
     held = 2 * 2 * 10 + (4 + 2) * 32 + 2 * 8 + 2 * 2 * 8
     batches = ((2 + 2) * 6 + 2 * 32) * 8 * 8 * 3
