@@ -1,4 +1,4 @@
-"""Options of `trainer export` and `trainer predict`. Standard library only."""
+"""Options of `ml-trainer export` and `ml-trainer predict`. Standard library only."""
 
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Literal
@@ -20,7 +20,7 @@ class SavedModelOptions:
 
     checkpoint: Literal["last", "best"] | None = None
     """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation. None is
-    last; if evaluations end the run, best."""
+    last; with early stopping, best."""
 
     output: str | None = None
     """Folder to write, by default `export` in the run folder. An existing export is replaced."""

@@ -137,7 +137,7 @@ def load_exported(saved_model: Path) -> Any:
 
 
 def answers_of(outputs: Collection[str]) -> Answers | None:
-    """Return how the outputs of a model are read; None if `trainer export` did not write it."""
+    """Return how the outputs of a model are read; None if `ml-trainer export` did not write it."""
     known = (task.answers for task in TASKS.values())
     return next((answers for answers in known if answers.outputs <= set(outputs)), None)
 

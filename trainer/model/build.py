@@ -29,7 +29,7 @@ def build_model(
         precision: Dtype policy of the layers, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
         task: Task whose logits an own network must have.
-        trial: Whether an own network takes a training step and evaluates two images first.
+        trial: Whether an own network takes a training step and evaluates three images first.
 
     Returns:
         A model from normalised images [b, size, size, 3] to the float32 logits of the task, for

@@ -83,10 +83,13 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         if array is not None and array.shape == tuple(variable.shape):
             assigned.append((variable, array))
         elif id(variable) not in own:
-            fault = "is missing" if array is None else f"has the shape {array.shape}"
+            fault = (
+                "is missing"
+                if array is None
+                else f"has the shape {array.shape} instead of {tuple(variable.shape)}"
+            )
             raise CheckpointError(
-                f"--model.weights: {file} belongs to another network: {name} {fault} instead of"
-                f" {tuple(variable.shape)}"
+                f"--model.weights: {file} belongs to another network: {name} {fault}"
             )
     given = {id(variable) for variable, _ in assigned}
     keeping = [name for name, of_it in heads.items() if keep_head or not of_it <= given]

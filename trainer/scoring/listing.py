@@ -64,7 +64,7 @@ def this_machine(options: ScoreOptions) -> Machine:
     machine = Machine(options.part or 0, options.parts or 1)
     if machine.part >= machine.parts:
         raise ConfigError(
-            [f"--part: {machine.part}, but --parts {machine.parts} are 0 to {machine.parts - 1}"]
+            [f"--part: {machine.part} must be below --parts {machine.parts}; parts count from 0"]
         )
     return machine
 

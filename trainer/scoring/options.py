@@ -1,4 +1,4 @@
-"""Options of `trainer score` and `trainer serve`. Standard library only."""
+"""Options of `ml-trainer score` and `ml-trainer serve`. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

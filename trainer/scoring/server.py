@@ -82,5 +82,6 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise UserError(
-                f"{host}:{port}: cannot be listened on ({error.strerror}); choose another --port"
+                f"{host}:{port}: cannot be listened on ({error.strerror}); choose another --host"
+                " or --port"
             ) from error

@@ -184,10 +184,16 @@ def batch_norm_warning(schedule: Schedule, momentum: float) -> str | None:
         momentum: Momentum of batch norm's running statistics, at least 0 and below 1.
     """
     steps = schedule.steps_at_small_rate
-    outdated = momentum**steps
+    outdated = momentum**steps if momentum else 0.0
     if outdated <= MOST_OUTDATED:
         return None
-    fits = math.floor(100 * MOST_OUTDATED ** (1 / steps)) / 100 if steps else 0.0
+    if not steps:
+        return (
+            "--optimizer.schedule: the learning rate never falls below half its peak, so batch"
+            " norm's statistics may lag behind the weights; add a decay before --epochs, or lower"
+            " --model.batch-norm-momentum"
+        )
+    fits = math.floor(100 * MOST_OUTDATED ** (1 / steps)) / 100
     return (
         f"--model.batch-norm-momentum: {momentum:g} keeps {outdated:.0%} of batch norm's statistics"
         f" from before the last {plural(steps, 'step')}, in which the learning rate is below half"

@@ -7,6 +7,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
@@ -76,6 +77,11 @@ def test_another_network_is_refused_by_the_name_of_a_variable_and_changes_nothin
     deeper = build_model(ModelConfig(depth=34, width=4, stem="3x3", image_size=8), 10)
     with pytest.raises(CheckpointError, match="another network"):
         load_initial_weights(deeper, file)
+    tensors = safetensors.numpy.load_file(file)
+    del tensors["model/conv0/kernel"]
+    safetensors.numpy.save_file(tensors, tmp_path / "less.safetensors")
+    with pytest.raises(CheckpointError, match=r"another network: conv0/kernel is missing$"):
+        load_initial_weights(build_model(TINY_RESNET, 10), tmp_path / "less.safetensors")
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "x.h5", "x.weights.h5"])

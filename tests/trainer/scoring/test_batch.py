@@ -285,7 +285,11 @@ def test_a_damaged_list_of_images_is_refused_by_the_other_machines(
     ("change", "status", "message"),
     [
         (["--images-per-file", "9"], 3, "was begun with other images, another model or other"),
-        (["--part", "2", "--parts", "2"], 2, "--part: 2, but --parts 2 are 0 to 1"),
+        (
+            ["--part", "2", "--parts", "2"],
+            2,
+            "--part: 2 must be below --parts 2; parts count from 0",
+        ),
         (["--input", ""], 2, "--input: is missing"),
         (["--input", "nowhere"], 3, "nowhere: is not a folder"),
         (["--model", "nowhere"], 4, "nowhere: there is no exported model"),

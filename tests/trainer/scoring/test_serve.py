@@ -63,8 +63,8 @@ def test_a_port_in_use_is_named(executed, export, tmp_path, capsys):
         port = busy.getsockname()[1]
         assert cli.main(["serve", "--run", str(tmp_path / "run"), "--port", str(port)]) == 1
     assert (
-        f"127.0.0.1:{port}: cannot be listened on (Address already in use)"
-        in capsys.readouterr().err
+        f"127.0.0.1:{port}: cannot be listened on (Address already in use);"
+        " choose another --host or --port" in capsys.readouterr().err
     )
     assert executed == []
 
