@@ -64,21 +64,17 @@ def restore(
     """
     expected = {name: tuple(variable.shape) for name, variable in variables.items()}
     expected |= others or {}
-    missing, strange = (
-        sorted(expected.keys() - tensors.keys()),
-        sorted(tensors.keys() - expected.keys()),
-    )
+    missing = sorted(expected.keys() - tensors.keys())
+    strange = sorted(tensors.keys() - expected.keys())
     shapes = [
         f"{name} {tensors[name].shape} instead of {shape}"
         for name, shape in expected.items()
         if name in tensors and tensors[name].shape != shape
     ]
-    if missing or strange or shapes:
-        faults = [f"missing {missing[:3]}"] * bool(missing) + [f"unknown {strange[:3]}"] * bool(
-            strange
-        )
-        raise CheckpointError(
-            f"{origin}: belongs to another model: {'; '.join(faults + shapes[:3])}"
-        )
+    faults = [f"missing {missing[:3]}"] if missing else []
+    faults += [f"unknown {strange[:3]}"] if strange else []
+    faults += shapes[:3]
+    if faults:
+        raise CheckpointError(f"{origin}: belongs to another model: {'; '.join(faults)}")
     for name, variable in variables.items():
         variable.assign(tensors[name])
