@@ -53,7 +53,7 @@ def write_run(folder, *, names="0123456789", wrong=(), examples=40, images=True,
     (folder / "mistakes").mkdir()
     with (folder / "predictions.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow((*COLUMNS, *NAMES))
+        writer.writerow(("index", *COLUMNS, *NAMES))
         for index, (label, predicted) in enumerate([*right, *wrong]):
             surety = [0.5 + index / 100, 0.5 - index / 100]
             writer.writerow([index, label, predicted, *surety, names[label], names[predicted]])

@@ -16,8 +16,8 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.tasks.classification.files import thumbnail, write_predictions
-from trainer.tasks.classification.task import COLUMNS, Classification
+from trainer.tasks.classification.files import COLUMNS, thumbnail, write_predictions
+from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Evaluation, Predictions
 from trainer.training.metrics import PhaseTimer
 from trainer.training.validation import Validation

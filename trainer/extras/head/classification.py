@@ -20,8 +20,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from trainer.extras.head.last_layer import DividedHead
-from trainer.tasks.classification.files import PROBABILITIES
-from trainer.tasks.classification.task import COLUMNS, MOST_AREAS, Classification, counted
+from trainer.tasks.classification.files import COLUMNS, PROBABILITIES
+from trainer.tasks.classification.task import MOST_AREAS, Classification, counted
 
 
 class DividedClassification(Classification):

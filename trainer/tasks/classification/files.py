@@ -9,7 +9,7 @@ import io
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from trainer.tasks.classification.metrics import areas, by_class
 from trainer.tasks.task import UNWANTED, Array, Predictions
 
 FILE_NAME, BY_CLASS, MISTAKES = "predictions.csv", "classes.csv", "mistakes"
-COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
+COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
+"""Columns of the predictions: the true class and the most probable one, int32, and the
+probabilities of both, float32."""
 NAMES = ("label_name", "predicted_name")
 GROUP = "group"
 """Column of predictions.csv if the images of the data set come in groups, such as patients."""
@@ -70,7 +72,7 @@ def write_predictions(
     wrong = mistakes(predictions)
     thumbnails = write_thumbnails(folder, predictions.index[wrong[:THUMBNAILS]], read_image)
     _write_classes(folder / BY_CLASS, predictions, classes)
-    columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
+    columns = (predictions.index, *(predictions[name] for name in COLUMNS))
     # NumPy prints a float32 as the shortest text that reads back as the same value.
     rows = (
         [
@@ -80,7 +82,8 @@ def write_predictions(
         ]
         for row in zip(*columns, strict=True)
     )
-    write_table(folder / FILE_NAME, (*COLUMNS, *NAMES, *([GROUP] * (groups is not None))), rows)
+    heads = ("index", *COLUMNS, *NAMES, *([GROUP] * (groups is not None)))
+    write_table(folder / FILE_NAME, heads, rows)
     return {"examples": len(predictions.index), "mistakes": len(wrong), **thumbnails}
 
 

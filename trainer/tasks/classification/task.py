@@ -8,15 +8,12 @@ import tf_keras as keras
 
 from trainer.task_descriptions import TaskDescription
 from trainer.tasks.by_class import ByClass
-from trainer.tasks.classification.files import PROBABILITIES, write_predictions
+from trainer.tasks.classification.files import COLUMNS, PROBABILITIES, write_predictions
 from trainer.tasks.classification.leaf import CLASSIFICATION
 from trainer.tasks.classification.metrics import Classified
 from trainer.tasks.classification.serving import serving_module
 from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
-COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
-"""Columns of the predictions: the true class and the most probable one, int32, and the
-probabilities of both, float32."""
 MOST_AREAS: Final = 100
 """Most classes of which all probabilities are kept, and areas under ROC curves computed."""
 

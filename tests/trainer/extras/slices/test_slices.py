@@ -27,8 +27,8 @@ from trainer.extras.slices.leaf import SlicesOptions
 from trainer.presets import PRESETS, parse_train
 from trainer.report.run_data import read_run
 from trainer.report.run_page import run_page
-from trainer.tasks.classification.files import write_predictions
-from trainer.tasks.classification.task import COLUMNS, Classification
+from trainer.tasks.classification.files import COLUMNS, write_predictions
+from trainer.tasks.classification.task import Classification
 from trainer.tasks.classification.trust import bin_of, wilson
 from trainer.tasks.task import Predictions
 from trainer.tasks.weighted import weighted

@@ -15,8 +15,8 @@ from sklearn.metrics import (
 
 from trainer.leaves import TASKS
 from trainer.tasks.by_class import ByClass
-from trainer.tasks.classification.files import PROBABILITIES, write_predictions
-from trainer.tasks.classification.task import COLUMNS, MOST_AREAS, Classification
+from trainer.tasks.classification.files import COLUMNS, PROBABILITIES, write_predictions
+from trainer.tasks.classification.task import MOST_AREAS, Classification
 from trainer.tasks.shortcomings import shortcomings
 from trainer.tasks.task import Evaluation, Predictions
 from trainer.training.console import class_lines
