@@ -139,7 +139,7 @@ class Order:
         for number, size, own in self._window_parts(epoch, stream, record):
             shuffle = list(range(size))
             key = f"{self.seed}/{epoch}/{stream}/{number}"
-            _shuffle(shuffle, key)
+            shuffle_in_place(shuffle, random.Random(key))
             segments = consecutive(self.counts, blocks, ends, begin + number * self.window, size)
             yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]), key)
 
@@ -236,12 +236,11 @@ def _layout(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the blocks in the order of an epoch, and the running totals of their records."""
     blocks = list(range(len(counts)))
-    _shuffle(blocks, f"{seed}/{epoch}")
+    shuffle_in_place(blocks, random.Random(f"{seed}/{epoch}"))
     return tuple(blocks), tuple(accumulate(counts[block] for block in blocks))
 
 
-def _shuffle(items: list[int], key: str) -> None:
-    """Permute in place, seeded by a text. Uses `random()`, whose sequence Python guarantees."""
-    source = random.Random(key)
+def shuffle_in_place(items: list[int], source: random.Random) -> None:
+    """Permute [0, n) in place. Uses `random()`, whose sequence Python guarantees."""
     keys = [source.random() for _ in items]
     items.sort(key=lambda item: keys[item])

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from trainer.data.formats.record_format import Values
 from trainer.data.imbalance.effective import factors
 from trainer.data.imbalance.leaf import ImbalanceOptions
-from trainer.data.order import Window
+from trainer.data.order import Window, shuffle_in_place
 from trainer.data.source import Source
 
 Selection: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
@@ -48,8 +48,7 @@ def resampled(weights: Sequence[float], key: str) -> list[int]:
     """
     source = random.Random(f"{key}/sampling")
     order = list(range(len(weights)))
-    keys = [source.random() for _ in order]
-    order.sort(key=lambda index: keys[index])
+    shuffle_in_place(order, source)
     offset = source.random()
     ends = list(accumulate(weights[index] for index in order))
     scale = len(weights) / ends[-1]
