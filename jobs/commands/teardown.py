@@ -165,6 +165,7 @@ def _check(
     if not options.yes and (resources or in_azure.owns_group()):
         running = teardown.jobs.running() if in_azure.has_workspace() else []
         warning = _warning(known, len(resources), len(running), others)
+        warning += _detached(in_azure.attached())
         confirm(known.stack, warning, teardown.console)
     elif options.yes:
         check_named(known, others, options.also)
@@ -195,7 +196,8 @@ def _delete_compute(
     warning = (
         f"stack {known.stack}: its state cannot be read, so nothing says what is protected. In"
         f" workspace {known.workspace}, all jobs will be cancelled, and endpoints and clusters"
-        " deleted, which cost money by the hour; data, models and everything else stay"
+        " deleted, which cost money by the hour; data, models and everything else stay."
+        f"{_detached(teardown.resources.attached())}"
     )
     if options.yes:
         console.note(warning)
@@ -320,6 +322,13 @@ def _warning(outputs: Platform, resources: int, jobs: int, others: Sequence[Unde
         " all data, checkpoints and models in it; "
         f"{plural(jobs, 'unfinished job')} will be cancelled.{more} This cannot be undone."
     )
+
+
+def _detached(attached: Sequence[Undeclared]) -> str:
+    """Return a sentence about what others have attached to the workspace; empty if nothing."""
+    if not attached:
+        return ""
+    return f" {', '.join(map(str, attached))} will be detached from the workspace, not deleted."
 
 
 def _document(stack: str, done: Sequence[str], leftovers: Sequence[Leftover]) -> dict[str, object]:

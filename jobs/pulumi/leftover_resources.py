@@ -1,7 +1,7 @@
 """Resources of a stack in Azure, and those that are left after a teardown."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -35,7 +35,9 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Undeclared:
-    """A resource in the stack's own group that is not in its state."""
+    """A resource in the stack's own group, or attached to its workspace, that is not in its
+    state.
+    """
 
     kind: str
     name: str
@@ -89,6 +91,13 @@ class AzureResources:
             ):
                 others.append(Undeclared(kind, name))
         return others
+
+    def attached(self) -> list[Undeclared]:
+        """List what others have attached to the workspace, and a teardown detaches."""
+        try:
+            return attached(self._manager.items("computes"))
+        except MissingError:
+            return []
 
     def has_workspace(self) -> bool:
         """Whether the workspace exists."""
@@ -166,6 +175,15 @@ class AzureResources:
                 ) from error
             return False
         return True
+
+
+def attached(computes: Iterable[Mapping[str, Any]]) -> list[Undeclared]:
+    """Select the compute that its owner has attached to a workspace, such as a machine. Pure."""
+    return [
+        Undeclared(str(compute["properties"]["computeType"]), str(compute["name"]))
+        for compute in computes
+        if compute["properties"].get("isAttachedCompute")
+    ]
 
 
 def _vault(outputs: Platform) -> str:

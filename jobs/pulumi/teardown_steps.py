@@ -22,7 +22,7 @@ from jobs.billed import BILLED
 from jobs.console import Console
 from jobs.errors import AccessError, MissingError, PlatformReadError, RequestError
 from jobs.pulumi.cli import Pulumi, UpdateFailedError
-from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
+from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover, attached
 from jobs.pulumi.retry_policy import LONGEST_PAUSE, advice, waiting
 from jobs.pulumi.state import StackResource
 
@@ -94,10 +94,11 @@ class Teardown:
         ]
 
     def delete_clusters(self, names: Collection[str] | None = None) -> None:
-        """Delete clusters with their nodes, and wait until they are deleted.
+        """Delete clusters with their nodes, and wait until they are deleted. What others have
+        attached to the workspace is detached instead, which deletes nothing of theirs.
 
         Args:
-            names: Names of the clusters; None is all clusters of the workspace.
+            names: Names of the clusters; None is all compute of the workspace.
 
         Raises:
             UserError: Azure refused the deletion, or it timed out.
@@ -110,12 +111,17 @@ class Teardown:
                 return []
             return [item for item in items if names is None or item["name"] in names]
 
-        deleted = computes()
-        for compute in deleted:
+        known = computes()
+        others = {other.name: str(other) for other in attached(known)}
+        deleted = [compute["name"] for compute in known if compute["name"] not in others]
+        for compute in known:
             if (compute["properties"].get("provisioningState") or "") != "Deleting":
-                path = f"computes/{segment(compute['name'])}?underlyingResourceAction=Delete"
+                action = "Detach" if compute["name"] in others else "Delete"
+                path = f"computes/{segment(compute['name'])}?underlyingResourceAction={action}"
                 self.manager.delete(path)
         self._until(lambda: not computes(), "the deletion of the clusters")
+        if others:
+            self.did(f"detached {', '.join(others.values())}")
         if deleted:
             which = plural(len(deleted), "cluster") if names is None else ", ".join(names)
             self.did(f"deleted {which}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rehearsal.machine_learning import job_spec
 from rehearsal.page.record import Attempt, NodePool
-from rehearsal.resources.computes import COMPUTE
+from rehearsal.resources.computes import clusters
 from rehearsal.simulator import Simulator
 
 _SAMPLE_SECONDS: Final = 0.1
@@ -53,7 +53,7 @@ class NodeSampler:
 
     def _run(self) -> None:
         while not self._stop.wait(_SAMPLE_SECONDS):
-            for document in self._azure.resources.of_kind(COMPUTE):
+            for document in clusters(self._azure.resources):
                 self._sample(document)
 
     def _sample(self, document: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from rehearsal.machine_learning.preemption_policy import (
 )
 from rehearsal.machine_learning.run_history import ENDED, Runs
 from rehearsal.options import Options, PreemptionManner
-from rehearsal.resources.computes import COMPUTE, is_low_priority
+from rehearsal.resources.computes import clusters, is_low_priority
 
 NewExecution: TypeAlias = Callable[[JobSpec], JobExecution]
 
@@ -166,7 +166,7 @@ class Scheduler:
 
     def _run(self) -> None:
         while not self._stop.wait(_TICK_SECONDS):
-            for cluster in self.resources.of_kind(COMPUTE):
+            for cluster in clusters(self.resources):
                 self._serve(cluster)
             self._preempt_by_chance()
             self._end_orphans()

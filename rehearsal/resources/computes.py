@@ -1,4 +1,4 @@
-"""Compute clusters of a workspace, in Resource Manager."""
+"""Compute of a workspace, in Resource Manager: clusters, instances and attached machines."""
 
 import re
 from collections.abc import Callable
@@ -9,10 +9,13 @@ from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.defaults import filled
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
+from rehearsal.resources.defaults import CLUSTER
 from rehearsal.resources.managed_networks import check_compute
 from rehearsal.resources.workspaces import WORKSPACE
 
@@ -29,24 +32,52 @@ _OF_NODES = (
 )
 
 
+_MACHINE = {
+    "sshPort": 22,
+    "notebookServerPort": None,
+    "address": "203.0.113.1",
+    "ipAddress": "203.0.113.1",
+    "administratorAccount": None,
+    "imageVersion": None,
+    "applicationUris": None,
+    "createdBy": None,
+}
+"""What a GET shows of an attached machine, besides its size."""
+_INSTANCE = {
+    "imageVersion": None,
+    "subnet": None,
+    "errors": [],
+    "applications": [],
+    "state": "Running",
+    "applicationSharingPolicy": "Shared",
+    "enableNodePublicIp": True,
+    "enableBatchPrivateLink": False,
+}
+"""What a GET shows of a compute instance, besides its size."""
+
+
 @dataclass(frozen=True)
-class ComputeCluster(ResourceKind):
-    """A cluster whose nodes are allocated when jobs need them."""
+class Compute(ResourceKind):
+    """A cluster, whose nodes are allocated when jobs need them, an instance, which is one machine,
+    or a virtual machine of another owner, which is attached.
+    """
 
     nodes: Callable[[str], list[dict[str, Any]]]
     """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
-    workspace: Callable[[str], Document | None]
-    """Returns the workspace of a cluster by its id."""
+    get: Callable[[str], Document | None]
+    """Returns the workspace of a cluster, or an attached machine, by its id."""
     refusal: Callable[[Document], str | None]
     """Returns why there is no quota for a node of a cluster; None if there is."""
     leave: Callable[[str], None]
     """Lets the network cards of a deleted cluster stay in its subnet for a while."""
+    discard: Callable[[str], bool]
+    """Removes an attached machine by its id."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties = body.get("properties") or {}
         kind = properties.get("computeType")
-        if kind != "AmlCompute":
+        if kind not in ("AmlCompute", "ComputeInstance", "VirtualMachine"):
             raise user_error(f"Compute {path.name}: {kind!r} is not supported here.")
         if not _NAME.fullmatch(path.name):
             raise user_error(
@@ -54,6 +85,15 @@ class ComputeCluster(ResourceKind):
                 " beginning with a letter."
             )
         inner = properties.get("properties") or {}
+        if kind == "VirtualMachine" and not self.get(str(properties.get("resourceId"))):
+            raise user_error(f"Compute {path.name}: resourceId is not a virtual machine.")
+        if kind == "ComputeInstance" and not inner.get("vmSize"):
+            raise user_error(f"Compute {path.name}: vmSize is required.")
+        if kind == "AmlCompute":
+            self._check_cluster(path, body, before)
+
+    def _check_cluster(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        inner = body["properties"].get("properties") or {}
         scale = inner.get("scaleSettings") or {}
         if not inner.get("vmSize") or scale.get("maxNodeCount") is None:
             raise user_error(
@@ -65,7 +105,7 @@ class ComputeCluster(ResourceKind):
             raise user_error(f"Compute {path.name}: {error}.") from error
         if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
             raise user_error(f"Compute {path.name}: minNodeCount is more than maxNodeCount.")
-        check_compute(self.workspace(path.parent), path, body)
+        check_compute(self.get(path.parent), path, body)
         refusal = self.refusal(body) if before is None else None
         if refusal is not None:
             raise AzureError(400, "BadRequest", refusal)
@@ -77,6 +117,23 @@ class ComputeCluster(ResourceKind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
+        properties, times = document["properties"], document["systemData"]
+        properties |= {"createdOn": times["createdAt"], "modifiedOn": times["lastModifiedAt"]}
+        if properties["computeType"] == "AmlCompute":
+            properties["properties"] = filled(self._cluster(path, document), CLUSTER, path.version)
+            return document
+        properties["computeLocation"] = document.get("location")
+        if properties["computeType"] == "ComputeInstance":
+            properties["properties"] = {**_INSTANCE, **properties["properties"]}
+        else:
+            machine = self.get(properties["resourceId"]) or {"properties": {}}
+            size = (machine["properties"].get("hardwareProfile") or {}).get("vmSize")
+            properties["isAttachedCompute"] = True
+            properties["properties"] = {"virtualMachineSize": size, **_MACHINE}
+        return document
+
+    def _cluster(self, path: ArmPath, document: Document) -> Document:
+        """Return the properties of a cluster, with the state of its nodes."""
         nodes = self.nodes(path.id)
         properties = document["properties"]
         counts = {
@@ -108,18 +165,15 @@ class ComputeCluster(ResourceKind):
                 # Once it exists, the cluster has one of the two.
                 port = "Disabled" if shown.get("subnet") else "Enabled"
                 shown["remoteLoginPortPublicAccess"] = port
-        times = document["systemData"]
-        document["properties"] = {
-            **properties,
-            "createdOn": times["createdAt"],
-            "modifiedOn": times["lastModifiedAt"],
-            "properties": shown,
-        }
-        return document
+        return shown
 
     @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
-        subnet = (document["properties"]["properties"].get("subnet") or {}).get("id")
+        properties = document["properties"]
+        machine = properties.get("resourceId")
+        if machine and request.query.get("underlyingResourceAction") == "Delete":
+            self.discard(machine)
+        subnet = ((properties.get("properties") or {}).get("subnet") or {}).get("id")
         if subnet:
             self.leave(str(subnet))
 
@@ -137,6 +191,15 @@ class ComputeCluster(ResourceKind):
         if action.lower() == "listnodes":
             return Response(body={"nodes": self.nodes(path.id)})
         return None
+
+
+def clusters(resources: ResourceManager, below: str = "") -> list[Document]:
+    """Return the stored clusters, below another resource if one is given."""
+    return [
+        document
+        for document in resources.of_kind(COMPUTE, below)
+        if document["properties"]["computeType"] == "AmlCompute"
+    ]
 
 
 def is_low_priority(cluster: Document) -> bool:

@@ -82,6 +82,18 @@ _SERVICE: Final[Defaults] = {
     "properties": None,
     "nodes": None,
 }
+CLUSTER: Final[Defaults] = {
+    "subnet": None,
+    "osType": "Linux",
+    "virtualMachineImage": None,
+    "isolatedNetwork": False,
+    "enableNodePublicIp": True,
+    "enableBatchPrivateLink": False,
+    "remoteLoginPortPublicAccess": "NotSpecified",
+    "scaleSettings": {"nodeIdleTimeBeforeScaleDown": "PT2M"},
+}
+"""Of the properties of compute of type AmlCompute."""
+
 JOB: Final[Defaults] = {
     "description": None,
     "tags": {},
@@ -414,16 +426,6 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
             isAttachedCompute=False,
             provisioningErrors=None,
             provisioningWarnings={},
-            properties={
-                "subnet": None,
-                "osType": "Linux",
-                "virtualMachineImage": None,
-                "isolatedNetwork": False,
-                "enableNodePublicIp": True,
-                "enableBatchPrivateLink": False,
-                "remoteLoginPortPublicAccess": "NotSpecified",
-                "scaleSettings": {"nodeIdleTimeBeforeScaleDown": "PT2M"},
-            },
         ),
     },
     f"{_ML}/datastores": {"properties": _DATASTORE},

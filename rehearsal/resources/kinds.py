@@ -61,8 +61,8 @@ def register(
     for kinds in (
         assets.kinds(resources, blobs),
         {
-            computes.COMPUTE: computes.ComputeCluster(
-                nodes, resources.get, quotas.refusal, cards.leave
+            computes.COMPUTE: computes.Compute(
+                nodes, resources.get, quotas.refusal, cards.leave, resources.discard
             )
         },
         machines.kinds(resources),

@@ -10,7 +10,7 @@ from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.http_messages import Request
 from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
 from rehearsal.control_plane.store import Document
-from rehearsal.resources.computes import COMPUTE, is_low_priority
+from rehearsal.resources.computes import COMPUTE, clusters, is_low_priority
 from rehearsal.resources.workspaces import WORKSPACE, workspace_of
 
 LOCATIONS = "Microsoft.MachineLearningServices/locations"
@@ -116,7 +116,7 @@ class Quotas:
         subscription = f"/subscriptions/{path.subscription}"
         used = dict.fromkeys((LOW_PRIORITY, *map(family, _SIZES)), 0)
         shares: dict[str, dict[str, int]] = {}
-        for cluster in self.resources.of_kind(COMPUTE, subscription):
+        for cluster in clusters(self.resources, subscription):
             own = cluster["properties"]["properties"]
             name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
             nodes = sum(node["nodeState"] != "preempted" for node in self.nodes(cluster["id"]))
@@ -126,7 +126,7 @@ class Quotas:
                 for owner in (workspace_of(cluster["id"]), cluster["id"]):
                     share = shares.setdefault(owner, {})
                     share[name] = share.get(name, 0) + count
-        clusters = len(self.resources.of_kind(COMPUTE, subscription))
+        all_computes = len(self.resources.of_kind(COMPUTE, subscription))
         spot = used.pop(LOW_PRIORITY)
         # Azure documents no order; those of workspaces come first here.
         return [
@@ -135,7 +135,7 @@ class Quotas:
                 for owner, share in shares.items()
                 for name, count in share.items()
             ),
-            self._usage(path.name, "totalClusters", clusters, subscription, "totalClusters"),
+            self._usage(path.name, "totalClusters", all_computes, subscription, "totalClusters"),
             self._usage(
                 path.name, "totalDedicatedCores", sum(used.values()), subscription,
                 "totalDedicatedCores",
@@ -181,8 +181,7 @@ class Quotas:
         moved = self.resources.store.get(_SPACE, _SPOT) or {"core": _CORE_PRICE["Spot"]}
         core = {**_CORE_PRICE, "Spot": float(moved["core"])}
         known = {
-            cluster["properties"]["properties"]["vmSize"]
-            for cluster in self.resources.of_kind(COMPUTE)
+            cluster["properties"]["properties"]["vmSize"] for cluster in clusters(self.resources)
         }
         return [
             {

@@ -318,6 +318,29 @@ def test_what_others_have_put_into_the_own_group_goes_only_if_it_is_named(stack,
     assert stack.tear_down(replace(YES, also=("by-hand",))) == 0
 
 
+def test_machines_that_others_attached_are_detached_and_stay(stack, capsys, monkeypatch):
+    live = stack.live
+    other = f"/subscriptions/{stack.outputs.subscription_id}/resourceGroups/theirs"
+    machine = f"{other}/providers/Microsoft.Compute/virtualMachines/attached"
+    for path in (other, machine):
+        live.azure.put(path, ARM, {"location": "westeurope"})
+    attached = {"computeType": "VirtualMachine", "resourceId": machine, "properties": {}}
+    path = f"{live.workspace}/computes/their-machine"
+    live.azure.put(path, ARM, {"location": "westeurope", "properties": attached})
+    terminal = io.StringIO("no\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    with pytest.raises(UserError, match="not confirmed"):
+        stack.tear_down(replace(YES, yes=False))
+    assert "VirtualMachine their-machine will be detached" in capsys.readouterr().err
+    assert stack.tear_down() == 0
+    done = answer(capsys)["done"]
+    assert done[:2] == ["detached VirtualMachine their-machine", "deleted 4 clusters"]
+    assert live.azure.resources.get(machine)
+    live.azure.resources.discard(machine)
+    live.azure.resources.discard(other)
+
+
 @pytest.mark.long
 def test_the_workspaces_diagnostic_settings_are_deleted_before_it(stack):
     setting = f"{stack.live.workspace}/providers/Microsoft.Insights/diagnosticSettings/diag"

@@ -40,3 +40,30 @@ def test_cores_are_counted(client, azure):
     assert low["currentValue"] % 40 == 0
     sizes = {size["name"]: size for size in client.get(f"{LOCATION}/vmSizes").json()["value"]}
     assert sizes["Standard_ND40rs_v2"]["vCPUs"] == 40
+
+
+def test_a_machine_of_others_is_attached_and_detached_or_deleted(client):
+    machine = f"{SUBSCRIPTION}/resourceGroups/theirs/providers/Microsoft.Compute/virtualMachines/m"
+    size = {"hardwareProfile": {"vmSize": "STANDARD_D1_V2"}}
+    attached = f"{WORKSPACE}/computes/attached"
+    body = {
+        "location": "westeurope",
+        "properties": {"computeType": "VirtualMachine", "resourceId": machine, "properties": {}},
+    }
+    assert client.put(attached, body).status_code == 400
+    client.azure.put(machine.rpartition("/providers/")[0], "", {"location": "westeurope"})
+    client.azure.put(machine, "", {"location": "westeurope", "properties": size})
+    for action in ("Detach", "Delete"):
+        assert client.put(attached, body).status_code == 201
+        known = client.get(attached).json()["properties"]
+        assert known["isAttachedCompute"] is True
+        assert known["resourceId"] == machine
+        # As in the recorded answer, which has no nodes.
+        assert set(known["properties"]) == {
+            "virtualMachineSize", "sshPort", "notebookServerPort", "address", "ipAddress",
+            "administratorAccount", "imageVersion", "applicationUris", "createdBy",
+        }  # fmt: skip
+        assert client.get(f"{LOCATION}/usages").ok
+        assert client.get(f"{LOCATION}/vmSizes").ok
+        assert client.ask("DELETE", attached, underlyingResourceAction=action).status_code == 202
+        assert bool(client.azure.resources.get(machine)) == (action == "Detach")
