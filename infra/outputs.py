@@ -159,7 +159,9 @@ class PlatformOutputs:
 
     @property
     def standing_costs(self) -> tuple[str, ...]:
-        """Sentences about what costs money while no node runs and no model is served."""
+        """Sentences about the jump machine, which costs money while no node runs; `make costs` has
+        the rest of the platform.
+        """
         machine = self.jump_machine
         if machine is None:
             return ()

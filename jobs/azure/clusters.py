@@ -30,7 +30,9 @@ Learning's REST definitions has "Standard NDv2 Family Cluster Dedicated vCPUs"."
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """Current nodes of a cluster. All allocated nodes cost money, including idle ones."""
+    """Current nodes of a cluster, or the machine of a compute instance. All allocated nodes cost
+    money, including idle ones.
+    """
 
     cluster: str
     size: str
@@ -52,6 +54,8 @@ class ClusterNodes:
     """Time of the last change of the number of nodes, if known."""
     errors: tuple[str, ...] = field(default=())
     """Why Azure could not add nodes."""
+    state: str = ""
+    """State of a compute instance, such as Running; empty for a cluster."""
 
     @property
     def busy(self) -> int:
@@ -87,8 +91,17 @@ class Quota:
 
 @well_formed("a cluster")
 def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
-    """Parse Resource Manager's response for a cluster."""
+    """Parse Resource Manager's response for a cluster or a compute instance."""
     own = data["properties"].get("properties") or {}
+    state = own.get("state") or ""
+    if state:
+        machine = int(state != "Stopped")
+        own = {
+            "vmPriority": "Dedicated",
+            "currentNodeCount": machine,
+            "targetNodeCount": machine,
+            **own,
+        }
     counts = own.get("nodeStateCounts") or {}
     scale = own.get("scaleSettings") or {}
     errors = [*(own.get("errors") or []), *(data["properties"].get("provisioningErrors") or [])]
@@ -112,6 +125,7 @@ def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
         steady=own.get("allocationState") != "Resizing",
         since=parse_time(own.get("allocationStateTransitionTime")),
         errors=tuple(_message(error) for error in errors),
+        state=state,
     )
 
 

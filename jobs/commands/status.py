@@ -16,7 +16,6 @@ from jobs.azure import costs
 from jobs.azure.clusters import ClusterNodes, idle_cost, read_nodes
 from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job, by_run
-from jobs.azure.requests import segment
 from jobs.azure.results import silent_seconds
 from jobs.azure.workspace import Workspace, connect
 from jobs.billed import BILLED
@@ -117,14 +116,14 @@ def age(moment: datetime | None, now: datetime) -> str:
 
 
 def nodes(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
-    """List the clusters with their nodes, and name those that cost money now, and the resources of
-    the stack that cost money as long as they exist.
+    """List the clusters and compute instances of the workspace, and name the nodes that cost money
+    now, and the jump machine; `make costs` has the rest of the platform.
     """
     manager = workspace.manager
     clusters = [
-        read_nodes(resource)
-        for declared in outputs.clusters.values()
-        if (resource := manager.find(f"computes/{segment(declared.name)}")) is not None
+        read_nodes(compute)
+        for compute in manager.items("computes")
+        if compute["properties"].get("computeType") in ("AmlCompute", "ComputeInstance")
     ]
     prices = costs.known_prices(manager)
     lines = [*cost_lines(clusters, manager.now(), prices), *outputs.standing_costs]
@@ -195,6 +194,8 @@ def _cost(nodes: ClusterNodes, now: datetime, prices: NodePrices) -> str:
         if count
     ]
     text = f"{nodes.cluster}: {nodes.allocated} x {nodes.size} ({nodes.priority})"
+    if nodes.state:
+        text += f": compute instance, {nodes.state}"
     if states:
         text += f": {', '.join(states)}"
     if not nodes.steady:
@@ -292,4 +293,5 @@ def _cluster_document(nodes: ClusterNodes) -> dict[str, Any]:
         "steady": nodes.steady,
         "since": nodes.since.isoformat() if nodes.since else None,
         "errors": list(nodes.errors),
+        "state": nodes.state or None,
     }

@@ -98,6 +98,19 @@ def test_nodes_are_read_from_azures_answer():
     assert found.errors == ("no cores",)
 
 
+def test_a_compute_instance_is_a_node_unless_it_is_stopped():
+    for state, allocated in (("Running", 1), ("Starting", 1), ("Stopped", 0)):
+        own = {"vmSize": "STANDARD_DS3_V2", "errors": [], "state": state}
+        properties = {"computeType": "ComputeInstance", "properties": own}
+        instance = read_nodes({"name": "ci", "properties": properties})
+        assert (instance.allocated, instance.target, instance.state) == (
+            allocated,
+            allocated,
+            state,
+        )
+        assert instance.priority == "Dedicated"
+
+
 def test_a_cluster_of_no_nodes_yet_is_read():
     assert read_nodes({"name": "gpu", "properties": {}}).allocated == 0
 

@@ -49,6 +49,31 @@ def test_status_is_one_document_for_a_program(capsys, outputs):
     assert outputs.clusters["gpu"].name in [one["cluster"] for one in found["clusters"]]
 
 
+def test_status_shows_compute_that_the_stack_does_not_declare(live, capsys):
+    size = {"vmSize": "Standard_D4ads_v5"}
+    for name, kind, more in (
+        ("by-hand", "ComputeInstance", {}),
+        ("not-deleted", "AmlCompute", {"scaleSettings": {"maxNodeCount": 1}}),
+    ):
+        properties = {"computeType": kind, "properties": {**size, **more}}
+        body = {"location": "westeurope", "properties": properties}
+        live.azure.put(f"{live.workspace}/computes/{name}", API_VERSION, body)
+    try:
+        live.azure.admin.forget_requests()
+        assert main(["status"]) == 0
+        asked = [one.path for one in live.azure.requests if "/computes" in one.path]
+        text = capsys.readouterr().out
+        assert main(["status", "--json"]) == 0
+        known = {one["cluster"] for one in json.loads(capsys.readouterr().out)["clusters"]}
+    finally:
+        for name in ("by-hand", "not-deleted"):
+            live.azure.resources.discard(f"{live.workspace}/computes/{name}")
+    assert "  by-hand: 1 x Standard_D4ads_v5 (Dedicated): compute instance, Running\n" in text
+    assert "no nodes are allocated" not in text
+    assert {"by-hand", "not-deleted"} < known
+    assert len(asked) == 1
+
+
 def test_preflight_finds_everything_that_a_run_needs(capsys):
     assert main(["preflight", "--kind", "smoke"]) == 0
     text = capsys.readouterr().out
@@ -166,7 +191,7 @@ def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
     ],
 )
 def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code, words):
-    live.azure.admin.fault("GET .*/computes/", status=status, code=code, times=None)
+    live.azure.admin.fault("GET .*/computes", status=status, code=code, times=None)
     assert main(["status"]) == 22
     text = capsys.readouterr().err
     assert words in text
@@ -175,9 +200,9 @@ def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code
 
 
 def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live):
-    live.azure.admin.fault("GET .*/computes/", status=429, retry_after=1, times=1)
+    live.azure.admin.fault("GET .*/computes", status=429, retry_after=1, times=1)
     assert main(["status"]) == 0
-    asked = [r for r in live.azure.requests if live.outputs.clusters["gpu"].name in r.path]
+    asked = [r for r in live.azure.requests if r.path.endswith("/computes")]
     assert [r.status for r in asked] == [429, 200]
     assert asked[1].at - asked[0].at >= 1
 
