@@ -262,7 +262,7 @@ def _retry_after(error: Exception) -> float:
 
     Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
     """
-    response = getattr(error, "response", None)
+    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     text = str(response.headers.get("Retry-After", "")) if response is not None else ""
     try:
         return RetryPolicy().parse_retry_after(text)

@@ -15,6 +15,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 
+from common.text import duration
 from infra.outputs import PlatformOutputs
 from jobs.errors import (
     SECOND_FACTOR,
@@ -163,10 +164,10 @@ def _of_status(
     if status in (409, 412):
         return ConflictError(f"{what}: conflicts with what exists ({said})", status)
     if status in _BUSY:
+        asked = error.response.headers.get("Retry-After", "") if error.response else ""
+        again = duration(int(asked)) if asked.isdigit() else "some minutes"
         return UnreachableError(
-            f"{what}: Azure is still busy after several retries (status {status}: {said}); try"
-            " again in some minutes",
-            status,
+            f"{what}: Azure is still busy (status {status}: {said}); try again in {again}", status
         )
     return RequestError(f"{what}: Azure refused the request (status {status}: {said})", status)
 

@@ -36,8 +36,9 @@ BACKOFF_SECONDS = 0.5
 """First pause in seconds; each further pause doubles, half a minute in all, unless Azure requests
 others by Retry-After.
 """
-LONGEST_PAUSE: Final = 60.0
-"""Maximum pause in seconds, whatever Azure requests."""
+LONGEST_WAIT: Final = 360.0
+"""Longest time in seconds, in all pauses of a request, that Azure requests by Retry-After and the
+request waits. A longer one is an error, after which `jobs.retry.AzureRetry` waits as long."""
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 """Difference between two clocks that is not corrected."""
 REPORTED_PAUSE: Final = 5.0
@@ -266,17 +267,23 @@ class Requests:
 class ReportedRetryPolicy(policies.RetryPolicy[Any, Any]):
     """Retries requests, and prints the reason for long pauses."""
 
+    def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
+        """Whether to send a request again, which Azure does not delay beyond `LONGEST_WAIT`."""
+        settings["asked"] = settings.get("asked", 0.0) + (self._asked(response) or 0.0)
+        return settings["asked"] <= LONGEST_WAIT and super().is_retry(settings, response)
+
     def get_retry_after(self, response: Any) -> float | None:
-        """Return the seconds in Retry-After, at most `LONGEST_PAUSE`; None if unreadable."""
+        """Return the seconds in Retry-After; None if unreadable."""
+        asked = self._asked(response)
+        if asked:
+            _report(f"busy (status {response.http_response.status_code})", asked)
+        return asked
+
+    def _asked(self, response: Any) -> float | None:
         try:
-            asked = super().get_retry_after(response)
+            return super().get_retry_after(response)
         except ValueError:
             return None
-        if not asked:
-            return asked
-        pause = min(asked, LONGEST_PAUSE)
-        _report(f"busy (status {response.http_response.status_code})", pause)
-        return pause
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the seconds to wait without a Retry-After header."""

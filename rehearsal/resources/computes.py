@@ -1,9 +1,9 @@
 """Compute of a workspace, in Resource Manager: clusters, instances and attached machines."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -32,7 +32,7 @@ _OF_NODES = (
 )
 
 
-_MACHINE = {
+_MACHINE: Final[Mapping[str, Any]] = {
     "sshPort": 22,
     "notebookServerPort": None,
     "address": "203.0.113.1",
@@ -43,7 +43,7 @@ _MACHINE = {
     "createdBy": None,
 }
 """What a GET shows of an attached machine, besides its size."""
-_INSTANCE = {
+_INSTANCE: Final[Mapping[str, Any]] = {
     "imageVersion": None,
     "subnet": None,
     "errors": [],

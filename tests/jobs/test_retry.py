@@ -131,6 +131,14 @@ def test_azure_is_asked_again_at_the_same_pace_and_told_once(said, waits):
     ]
 
 
+def test_a_busy_azure_is_asked_again_when_it_says(said, waits):
+    response = SimpleNamespace(status_code=429, reason="Busy", headers={"Retry-After": "900"})
+    busy = UnreachableError("busy", 429)
+    busy.__cause__ = HttpResponseError(response=response)
+    assert AzureRetry(3600, said.append, 5).call(scripted(busy, "here")) == "here"
+    assert waits == [900]
+
+
 @pytest.mark.parametrize("kind", [AccessError, SignInError])
 def test_a_refusal_is_waited_out_only_by_who_was_let_in_before(said, waits, kind):
     asking = AzureRetry(600, said.append, 5)

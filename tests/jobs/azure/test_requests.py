@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.azure.requests import (
-    LONGEST_PAUSE,
     ReportedRetryPolicy,
     Requests,
     name_of,
@@ -71,17 +70,27 @@ def test_what_is_no_json_is_not_azures_answer():
         (None, None, ""),
         ("2", 2, ""),
         ("30", 30, "retrying in 30 s"),
-        ("7200", 60, "retrying in 60 s"),
+        ("300", 300, "retrying in 300 s"),
     ],
 )
-def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
+def test_a_long_pause_is_as_azure_asks_and_told(capsys, asked, pause, told):
     headers = {} if asked is None else {"Retry-After": asked}
     answer = SimpleNamespace(http_response=SimpleNamespace(status_code=429, headers=headers))
     assert ReportedRetryPolicy().get_retry_after(answer) == pause
     said = capsys.readouterr().err
     assert told in said
     assert bool(told) == bool(said)
-    assert LONGEST_PAUSE == 60
+
+
+def test_pauses_of_a_request_have_an_end():
+    def again(asked, settings):
+        headers = {"Retry-After": asked}
+        http = SimpleNamespace(status_code=429, headers=headers)
+        return ReportedRetryPolicy().is_retry(settings, SimpleNamespace(http_response=http))
+
+    assert not again("7200", {})
+    settings = {}
+    assert [again("100", settings) for _ in range(4)] == [True, True, True, False]
 
 
 def test_a_pause_may_be_asked_for_as_a_date():

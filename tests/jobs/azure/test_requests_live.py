@@ -207,6 +207,14 @@ def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live):
     assert asked[1].at - asked[0].at >= 1
 
 
+def test_a_pause_of_hours_is_told_at_once(capsys, live):
+    live.azure.admin.forget_requests()
+    live.azure.admin.fault("GET .*/computes", status=429, retry_after=7200, times=1)
+    assert main(["status"]) == 22
+    assert len([r for r in live.azure.requests if r.path.endswith("/computes")]) == 1
+    assert "try again in 2 h 0 min" in capsys.readouterr().err
+
+
 def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
     live.azure.admin.fault(
         "GET .*/computes/",
