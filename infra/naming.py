@@ -96,7 +96,7 @@ RESERVED: Final = ("microsoft", "windows")
 """Words that no name of a resource with an endpoint contains (Azure Resource Manager, "Resolve
 reserved resource name errors")."""
 RESERVED_BEGINNINGS: Final = ("login",)
-"""Words that no such name begins with (there)."""
+"""Words that no such name begins with (the same page)."""
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ class ClusterSettings:
     """Virtual machine size, one of the catalogue."""
 
     max_nodes: Annotated[int, Bounds(1, 65_000)]
-    """Maximum number of nodes at once. They count against the quota whether they run or not.
-    Azure's default limit is 100 per cluster; more, without RDMA, takes a support request."""
+    """Maximum number of nodes at once. Each node that runs needs cores of the quota. Azure's
+    default limit is 100 per cluster; more, without RDMA, takes a support request."""
 
     duty: Duty = "train"
     """Its purpose: its jobs act as the identity of this duty. train: nodes that read the

@@ -2,7 +2,7 @@
 
 The SDKs retry each request a few times, for some seconds. This module waits for the end of longer
 outages of the network or a service, during uploads and downloads and while following a job: until a
-time has passed, as long as Retry-After asks, told once for all threads, and ended by Ctrl-C.
+time has passed, with pauses of at least Retry-After, told once for all threads, ended by Ctrl-C.
 """
 
 import math
@@ -254,7 +254,9 @@ class AzureRetry(Retry):
         text = str(error).splitlines()[0]
         if not isinstance(error, UnreachableError | AccessError | SignInError):
             return f"Azure refuses a request; retrying for some minutes ({text})"
-        return f"no response from Azure; retrying, a running job is not affected ({text})"
+        is_away = isinstance(error, UnreachableError) and error.status is None
+        state = "no response from Azure" if is_away else "Azure serves no requests now"
+        return f"{state}; retrying, a running job is not affected ({text})"
 
 
 def _retry_after(error: Exception) -> float:

@@ -41,7 +41,7 @@ class Rule:
     ports: tuple[str, ...]
     """Destination ports: a number, a range such as `8000-8010`, or `*`."""
     why: str
-    """Reason for the rule, at most 140 characters, as Azure allows in a rule's description."""
+    """Reason for the rule, at most 140 characters, in the table of `infra.render.egress`."""
 
 
 @dataclass(frozen=True)

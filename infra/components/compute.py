@@ -41,8 +41,8 @@ class ClusterArgs:
 class Clusters(Component):
     """The clusters of the workspace: they scale to zero, without public addresses and without SSH.
 
-    A cluster is deleted with the workspace: deleting it alone would require an action for its
-    nodes, which the provider's request does not have. Changing size, priority or subnet replaces a
+    A cluster is deleted with the workspace: the provider's request to delete it alone lacks the
+    action for its nodes, so Azure may refuse it. Changing size, priority or subnet replaces a
     cluster, the old one first, because both would need the quota.
     """
 

@@ -29,10 +29,9 @@ def declare(
     Args:
         platform: Trunk of the stack.
         declared: Resources of the leaves.
-        changes: Other resources that change the accounts, as a setting does. It is named although
-        the
-            workspace waits for it: a teardown purges the workspace first, and what remains must
-            still go one after the other.
+        changes: Other resources that change the accounts, as a setting does. They are named
+            although the workspace waits for them: a teardown purges the workspace first, and the
+            rest must still be deleted one after the other.
     """
     settings, workspace = platform.settings, platform.workspace
     sources = [

@@ -164,7 +164,7 @@ def _of_status(
     if status in (409, 412):
         return ConflictError(f"{what}: conflicts with what exists ({said})", status)
     if status in _BUSY:
-        asked = error.response.headers.get("Retry-After", "") if error.response else ""
+        asked = getattr(error.response, "headers", {}).get("Retry-After", "")
         again = duration(int(asked)) if asked.isdigit() else "some minutes"
         return UnreachableError(
             f"{what}: Azure is still busy (status {status}: {said}); try again in {again}", status

@@ -137,6 +137,7 @@ def test_a_busy_azure_is_asked_again_when_it_says(said, waits):
     busy.__cause__ = HttpResponseError(response=response)
     assert AzureRetry(3600, said.append, 5).call(scripted(busy, "here")) == "here"
     assert waits == [900]
+    assert said[0] == "Azure serves no requests now; retrying, a running job is not affected (busy)"
 
 
 @pytest.mark.parametrize("kind", [AccessError, SignInError])

@@ -26,9 +26,7 @@ BLOB = "https://account.blob.core.windows.net/results/x"
 
 
 def answered(status, message="said so", url=ARM, kind=HttpResponseError):
-    response = SimpleNamespace(
-        status_code=status, reason="", request=SimpleNamespace(url=url), headers={}
-    )
+    response = SimpleNamespace(status_code=status, reason="", request=SimpleNamespace(url=url))
     error = kind(message=message)
     error.response, error.status_code = response, status
     return error
