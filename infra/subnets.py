@@ -121,8 +121,7 @@ def plan(
     if problems:
         raise AddressError(problems)
     network = IPv4Network(space)
-    lengths = {role: prefix_length(count) for role, count in addresses.items()}
-    order = sorted(lengths, key=lambda role: lengths[role])
+    order = sorted(addresses, key=lambda role: prefix_length(addresses[role]))
     if last:
         order += list(last)
         addresses = {**addresses, **last}

@@ -266,28 +266,16 @@ class WorkspaceAccess(Component):
         self.assignments = grant(
             context, identity, workspace, [roles.CONTRIBUTOR], self.child_options()
         )
-        if groups.scientists is not None:
-            principal = entra_group("scientists", groups.scientists)
-            storage = [roles.BLOB_DATA_CONTRIBUTOR, roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR]
-            grant(
-                context, principal, workspace, [roles.AZUREML_DATA_SCIENTIST], self.child_options()
-            )
-            reader = [roles.BLOB_DATA_READER]
-            for account, needed in (
-                (scopes.default_storage, storage),
-                (scopes.data_storage, reader),
-            ):
-                if _opened(account, groups):
-                    grant(context, principal, account, needed, self.child_options())
-        if groups.operators is not None:
-            principal = entra_group("operators", groups.operators)
-            grant(
-                context,
-                principal,
-                workspace,
-                [roles.AZUREML_COMPUTE_OPERATOR],
-                self.child_options(),
-            )
+        scientists, operators = groups.scientists, groups.operators
+        storage = [roles.BLOB_DATA_CONTRIBUTOR, roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR]
+        for name, group, scope, needed in (
+            ("scientists", scientists, workspace, [roles.AZUREML_DATA_SCIENTIST]),
+            ("scientists", scientists, scopes.default_storage, storage),
+            ("scientists", scientists, scopes.data_storage, [roles.BLOB_DATA_READER]),
+            ("operators", operators, workspace, [roles.AZUREML_COMPUTE_OPERATOR]),
+        ):
+            if group is not None and _opened(scope, groups):
+                grant(context, entra_group(name, group), scope, needed, self.child_options())
         self.register_outputs({})
 
 

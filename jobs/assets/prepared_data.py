@@ -1,4 +1,4 @@
-"""Prepared data sets in storage: register and find them, read their manifests, plan a run."""
+"""Prepared data sets in storage: register them, read their manifests, plan a run."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,6 @@ from infra.outputs import Datastore
 from jobs.assets import data_sets
 from jobs.assets.data_sets import DataSet
 from jobs.azure.job_records import Job
-from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, Storage, listed, read_small
 from jobs.azure.workspace import Workspace
@@ -43,7 +42,17 @@ def register_prepared(
         RequestError: The workspace or its storage refused a request.
     """
     store = storage.datastores.prepared
-    blobs, content, manifest = _read_complete(storage, store, folder)
+    with storage.errors(store):
+        client = storage.container(store)
+        blobs = listed(client, folder)
+        content = read_small(client, f"{folder}/{FILE_NAME}")
+    if content is None:
+        raise MissingError(
+            f"{store.container}/{folder}: {FILE_NAME} is missing, so its preparation has not"
+            " completed; run it again"
+        )
+    manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
+    _compare(store, folder, manifest, blobs)
     size = sum(blob.size for blob in blobs.values())
     data_set = DataSet(
         name=name or folder.rpartition("/")[2],
@@ -57,50 +66,12 @@ def register_prepared(
     return data_set
 
 
-def _read_complete(
-    storage: Storage, store: Datastore, folder: str
-) -> tuple[dict[str, Blob], bytes, Manifest]:
-    """Return the files of a data set by name, the content of its manifest, and the manifest.
-
-    Raises:
-        UserError: The manifest or a shard is missing, or the size of a shard is wrong.
-        RequestError: Storage refused a request.
-    """
-    with storage.errors(store):
-        client = storage.container(store)
-        blobs = listed(client, folder)
-        content = read_small(client, f"{folder}/{FILE_NAME}")
-    if content is None:
-        raise MissingError(
-            f"{store.container}/{folder}: {FILE_NAME} is missing, so its preparation has not"
-            " completed; run it again"
-        )
-    manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
-    _compare(store, folder, manifest, blobs)
-    return blobs, content, manifest
-
-
 def register_completed(workspace: Workspace, job: Job) -> OutputEntry:
     """Register the data set of a completed preparation; see `register_prepared` for the errors."""
     reference = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
     return OutputEntry(
         "asset", reference, (f"registered; to train on it, pass --data.asset {reference}",)
     )
-
-
-def find(manager: ResourceManager, asset: str) -> str:
-    """Return the URI of a registered data set's folder.
-
-    Args:
-        manager: Resource Manager of the workspace.
-        asset: NAME:VERSION.
-
-    Raises:
-        RequestError: The data set is not registered.
-    """
-    name, _, version = asset.partition(":")
-    answer = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
-    return str(answer["properties"]["dataUri"])
 
 
 def locate(storage: Storage, data: DataOptions, uri: str | None) -> tuple[Datastore, str]:

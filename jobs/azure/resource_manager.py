@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from jobs.azure.error_messages import Platform
-from jobs.azure.requests import Answer, Requests
+from jobs.azure.requests import Answer, Requests, segment
 from jobs.errors import MissingError, OddAnswerError, RequestError
 
 API_VERSION: Final = "2024-10-01"
@@ -89,6 +89,12 @@ class ResourceManager:
                 )
             read.add(following)
             page = self.requests.send("GET", following)
+
+    def data_uri(self, asset: str) -> str:
+        """Return the URI of the folder of a registered data set, NAME:VERSION."""
+        name, _, version = asset.partition(":")
+        data_set = self.get(f"data/{segment(name)}/versions/{segment(version)}")
+        return str(data_set["properties"]["dataUri"])
 
     def check_workspace(self) -> None:
         """Check that the workspace exists, to tell a missing workspace from a missing part of it.

@@ -65,16 +65,15 @@ def look_up(manager: ResourceManager, spec: JobSpec) -> dict[str, str]:
     for folder in spec.inputs.values():
         if folder.uri.startswith("azureml://"):
             continue
-        name, _, version = folder.uri.removeprefix("azureml:").partition(":")
+        asset = folder.uri.removeprefix("azureml:")
         try:
-            data_set = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
+            uris[asset] = manager.data_uri(asset)
         except MissingError as error:
             raise MissingError(
-                f"--data.asset: {name}:{version} is not registered in workspace"
+                f"--data.asset: {asset} is not registered in workspace"
                 f" {manager.workspace}; `python -m jobs upload` uploads and registers a data set",
                 error.status,
             ) from error
-        uris[f"{name}:{version}"] = str(data_set["properties"]["dataUri"])
     return uris
 
 

@@ -191,7 +191,7 @@ def _data(
     ranks: int,
 ) -> str:
     asset = options.data.asset
-    uri = None if asset is None else prepared_data.find(manager, asset)
+    uri = None if asset is None else manager.data_uri(asset)
     manifest = prepared_data.read_manifest(storage, options.data, uri)
     plan = prepared_data.plan(config, ranks, manifest)
     return (

@@ -233,7 +233,7 @@ def _data_set(options: PlanOptions, outputs: PlatformOutputs | None) -> DataSize
         from jobs.azure.workspace import connect  # noqa: PLC0415
 
         workspace = connect(outputs)
-        uri = prepared_data.find(workspace.manager, name)
+        uri = workspace.manager.data_uri(name)
         manifest = prepared_data.read_manifest(workspace.storage, DataOptions(asset=name), uri)
         return DataSize.of(manifest, name)
     if options.images and options.gigabytes and options.pixels:

@@ -212,7 +212,7 @@ def check_data(workspace: Workspace, asset: str, console: Console) -> None:
     Raises:
         UserError: It is not.
     """
-    uri = prepared_data.find(workspace.manager, asset)
+    uri = workspace.manager.data_uri(asset)
     try:
         prepared_data.read_manifest(workspace.storage, DataOptions(asset=asset), uri)
     except (AccessError, UnreachableError) as error:
