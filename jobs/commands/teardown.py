@@ -325,7 +325,7 @@ def _warning(outputs: Platform, resources: int, jobs: int, others: Sequence[Unde
 
 
 def _detached(attached: Sequence[Undeclared]) -> str:
-    """Return a sentence about what others have attached to the workspace; empty if nothing."""
+    """Return a sentence about compute that others have attached; empty if there is none."""
     if not attached:
         return ""
     return f" {', '.join(map(str, attached))} will be detached from the workspace, not deleted."

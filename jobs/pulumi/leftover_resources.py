@@ -93,7 +93,7 @@ class AzureResources:
         return others
 
     def attached(self) -> list[Undeclared]:
-        """List what others have attached to the workspace, and a teardown detaches."""
+        """List the compute that others have attached to the workspace: a teardown detaches it."""
         try:
             return attached(self._manager.items("computes"))
         except MissingError:

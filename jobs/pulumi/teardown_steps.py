@@ -94,8 +94,8 @@ class Teardown:
         ]
 
     def delete_clusters(self, names: Collection[str] | None = None) -> None:
-        """Delete clusters with their nodes, and wait until they are deleted. What others have
-        attached to the workspace is detached instead, which deletes nothing of theirs.
+        """Delete clusters with their nodes, and wait until they are deleted. Compute that others
+        have attached to the workspace is detached instead, which deletes nothing of theirs.
 
         Args:
             names: Names of the clusters; None is all compute of the workspace.

@@ -42,7 +42,7 @@ _MACHINE: Final[Mapping[str, Any]] = {
     "applicationUris": None,
     "createdBy": None,
 }
-"""What a GET shows of an attached machine, besides its size."""
+"""Properties of an attached machine in the answer to a GET, besides its size."""
 _INSTANCE: Final[Mapping[str, Any]] = {
     "imageVersion": None,
     "subnet": None,
@@ -53,7 +53,7 @@ _INSTANCE: Final[Mapping[str, Any]] = {
     "enableNodePublicIp": True,
     "enableBatchPrivateLink": False,
 }
-"""What a GET shows of a compute instance, besides its size."""
+"""Properties of a compute instance in the answer to a GET, besides its size."""
 
 
 @dataclass(frozen=True)
