@@ -42,8 +42,8 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     "vault": Endpoint("vault", (VAULT,)),
 }
 """Kinds of private endpoints that every stack has. A further sub-resource also needs its service in
-`SERVICES`, its endpoint in `service_endpoints` of `composition/connectivity.py`, and its allowance
-in the security rules: `GROUPS` of `rules/network.py` and `ZONES` of `rules/literals.py`."""
+`SERVICES`, its endpoint in `service_endpoints` of `composition/connectivity.py`, and its place in
+`GROUPS` of `rules/network.py`."""
 SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "default_storage": ("blob", "file"),
     "data_storage": ("blob",),
