@@ -1,12 +1,15 @@
 """The price of Spot while runs use it: it moves with demand, so it is asked for again."""
 
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from common.prices import NodePrices, Price, PriceSource, money
 from infra.outputs import Cluster
+from jobs.azure.costs import read_prices
+from jobs.azure.resource_manager import ResourceManager
+from jobs.console import Console
 from jobs.errors import RequestError
 from jobs.spec.budget_policy import Budget
 
@@ -26,14 +29,14 @@ class Rates:
     Args:
         read: Asks Azure for the prices of the region.
         say: Prints a line.
-        clock: Clock in seconds; tests replace it.
+        clock: Clock in seconds that counts the time in which this machine is suspended.
     """
 
     def __init__(
         self,
         read: Callable[[], NodePrices],
         say: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._read, self._say, self._clock = read, say, clock
         self._prices = NodePrices()
@@ -132,6 +135,12 @@ class Rates:
             most = self._prices.highest(size, "LowPriority")
             limit = f", of at most {money(most.amount, most.currency)}" if most else ""
             self._say(f"the price of Spot {size} {text}{limit}")
+
+
+def rates_of(manager: ResourceManager, console: Console) -> Rates:
+    """Create the rates of a workspace's region."""
+    read = partial(read_prices, manager)
+    return Rates(read, console.say, lambda: manager.now().timestamp())
 
 
 def moved(before: Price, now: Price) -> str | None:

@@ -15,7 +15,6 @@ from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
-from jobs.azure.costs import read_prices
 from jobs.azure.job_body import tagged_body
 from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_status
 from jobs.azure.requests import segment
@@ -29,7 +28,7 @@ from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
 from jobs.following.moves import moves_of
 from jobs.following.notices import Notifier
-from jobs.following.rates import ASK_SECONDS, Rates
+from jobs.following.rates import ASK_SECONDS, Rates, rates_of
 from jobs.following.resubmit_policy import (
     AttemptResult,
     NodesSeen,
@@ -102,7 +101,7 @@ class Supervisor:
         self._jobs, self._manager = self.workspace.jobs, self.workspace.manager
         self.retry = self.settings.retry(self.console)
         """Retries of all requests about the run."""
-        self._rates = self.rates or Rates(partial(read_prices, self._manager), self.console.say)
+        self._rates = self.rates or rates_of(self._manager, self.console)
         self.budget: Budget | None = None
         """Budget of the run after the last attempt, at the prices of now; None if it has none."""
         self.place: Place | None = None
@@ -236,17 +235,16 @@ class Supervisor:
         """
         if details.status not in ("Canceled", "Failed"):
             return None
-        if self._alive_at is not None:
-            seconds = time.monotonic() - self._alive_at
-        elif details.ended is not None:
-            seconds = (self._manager.now() - details.ended).total_seconds()
-        else:
-            return None
-        if seconds < 0:
-            return None
         try:
             nodes = read_nodes(self._manager.get(f"computes/{segment(job.cluster)}"))
         except RequestError:
+            return None
+        # The first is exact, but does not count the time in which this machine was suspended.
+        times = [] if self._alive_at is None else [time.monotonic() - self._alive_at]
+        if details.ended is not None:
+            times.append((self._manager.now() - details.ended).total_seconds())
+        seconds = max(times, default=-1.0)
+        if seconds < 0:
             return None
         present = nodes.busy + nodes.idle + nodes.preparing + nodes.unusable
         return NodesSeen(job.nodes, present, nodes.preempted, seconds)

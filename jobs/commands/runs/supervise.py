@@ -3,19 +3,17 @@
 import sys
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 from common.annotations import Bounds
 from common.errors import INTERRUPTED
 from common.text import plural
 from infra.outputs import PlatformOutputs
-from jobs.azure.costs import read_prices
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.errors import RequestError
 from jobs.following.notices import Notifier, configured_webhook
-from jobs.following.rates import Rates
+from jobs.following.rates import rates_of
 from jobs.following.supervision_pass import SupervisionPass, failed
 from jobs.options import SelfChecked
 
@@ -53,7 +51,7 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
     console, workspace = Console(as_json=as_json), connect(outputs)
     webhook = configured_webhook(workspace.requests)
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console)
-    rates = Rates(partial(read_prices, workspace.manager), console.say)
+    rates = rates_of(workspace.manager, console)
     supervision = SupervisionPass(
         workspace,
         outputs.clusters,

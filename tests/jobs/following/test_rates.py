@@ -1,11 +1,15 @@
 """The price of Spot moves while a run uses it: it is asked for again, and the change is told."""
 
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
 import pytest
 
 from common.prices import NodePrices, Price, PriceSource
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import UnreachableError
+from jobs.following import rates
 from jobs.following.rates import ASK_SECONDS, Rates, moved
 from jobs.spec.budget_policy import Budget
 from tests.jobs.support.platform import platform
@@ -159,3 +163,14 @@ def test_a_further_attempt_is_limited_by_the_prices_of_now(live, outputs, capsys
     _, second = connect(outputs).jobs.attempts("moved")
     left = Budget.of(second.tags, second.nodes)
     assert (left.price, left.at_most) == (pytest.approx(1.6), pytest.approx(2.0))
+
+
+def test_a_price_is_not_watched_while_the_machine_is_suspended(monkeypatch):
+    now = [datetime(2026, 1, 5, 12, tzinfo=UTC)]
+    monkeypatch.setattr(
+        rates, "read_prices", lambda _: NodePrices(({(GPU.size.lower(), "LowPriority"): usd(2)},))
+    )
+    own = rates.rates_of(SimpleNamespace(now=lambda: now[0]), SimpleNamespace(say=pytest.fail))
+    own.look([GPU])
+    now[0] += timedelta(hours=3)
+    assert own.highest(GPU, 3 * 3600) is None

@@ -1,0 +1,119 @@
+"""Supervisors of runs whose jobs, clusters and clocks are in memory."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from common.prices import NodePrices
+from jobs.azure.job_records import Details, read_job
+from jobs.console import Console
+from jobs.following import supervisor
+from jobs.following.follower import FollowSettings
+from jobs.following.rates import Rates
+from jobs.following.supervisor import Supervisor
+from jobs.options import ResubmitOptions
+from tests.jobs.support.platform import platform
+
+GPU = platform().clusters["gpu"]
+BEGUN = datetime(2026, 1, 5, 12, tzinfo=UTC)
+AT_ONCE = ResubmitOptions(backoff_seconds=0.0)
+
+
+class Azure:
+    """Jobs of a workspace and the nodes of its clusters, and a clock that only pauses advance."""
+
+    def __init__(self):
+        self.seconds = self.slept = 0.0
+        self.jobs_by_name, self.details_by_name, self.idle = {}, {}, 0
+        self.cancelled = []
+        self.jobs = SimpleNamespace(
+            get=self.jobs_by_name.get, attempts=self._attempts, details=self._details,
+            put=self.put, cancel=self.cancelled.append,
+            read_log=lambda *_: b"",
+        )  # fmt: skip
+        self.manager = SimpleNamespace(get=self._cluster, now=self.now)
+        self.storage = None
+
+    def now(self):
+        return BEGUN + timedelta(seconds=self.seconds + self.slept)
+
+    def put(self, name, properties):
+        known = self.jobs_by_name.get(name)
+        # A further attempt completes at once.
+        body = {"status": "Completed", **(known.body if known else {}), **properties}
+        job = read_job({"name": name, "properties": body})
+        self.jobs_by_name[name] = job
+        self.details_by_name.setdefault(name, [Details(job.status)])
+        return job
+
+    def add(self, name, *details, tags=None, **properties):
+        """Add an attempt that has these details at one look after the other."""
+        self.details_by_name[name] = list(details)
+        run, _, number = name.rpartition("-r")
+        return self.put(name, {
+            "status": details[-1].status, "command": "python train.py",
+            "computeId": f"/computes/{GPU.name}",
+            "tags": {"run": run, "attempt": number, "kind": "train", **(tags or {})},
+            **properties,
+        })  # fmt: skip
+
+    def tag(self, name, **tags):
+        job = self.jobs_by_name[name]
+        self.jobs_by_name[name] = replace(job, tags={**job.tags, **tags})
+
+    def supervisor(self, options=AT_ONCE, **settings):
+        rates = Rates(NodePrices, pytest.fail, lambda: self.seconds)
+        return Supervisor(
+            self, {"gpu": GPU}, Console(), FollowSettings(**settings), options, True, rates=rates
+        )
+
+    def _attempts(self, run):
+        return tuple(job for job in self.jobs_by_name.values() if job.run == run)
+
+    def _details(self, name):
+        own = self.details_by_name[name]
+        return own.pop(0) if len(own) > 1 else own[0]
+
+    def _cluster(self, _path):
+        counts = {"idleNodeCount": self.idle, "preemptedNodeCount": 1}
+        return {
+            "name": GPU.name,
+            "properties": {"properties": {"currentNodeCount": 3, "nodeStateCounts": counts}},
+        }
+
+
+@pytest.fixture
+def azure(monkeypatch):
+    azure = Azure()
+
+    def sleep(seconds):
+        azure.seconds += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    # This clock stops while the machine is suspended.
+    monkeypatch.setattr(time, "monotonic", lambda: azure.seconds)
+    monkeypatch.setattr(supervisor, "is_trained", lambda *_: False)
+    return azure
+
+
+RUNNING = Details("Running", started=BEGUN)
+
+
+def ended(status, seconds, *messages):
+    return Details(status, BEGUN, BEGUN + timedelta(seconds=seconds), messages)
+
+
+def test_a_machine_that_was_suspended_does_not_take_a_cancel_for_a_pre_emption(azure, monkeypatch):
+    job = azure.add("slept-r1", RUNNING, ended("Canceled", 3600))
+
+    def suspended(seconds):
+        azure.seconds += seconds
+        azure.slept = 7200
+
+    monkeypatch.setattr(time, "sleep", suspended)
+    result = azure.supervisor().follow(job)
+    assert "without evidence of pre-emption" in result.reason
+    assert result.attempts == 1
