@@ -24,10 +24,12 @@ from jobs.following.follower import (
     show_ranks,
 )
 from jobs.following.notices import Notifier, configured_webhook
+from jobs.following.supervision_policy import marked_options
 from jobs.following.supervisor import RunResult, Supervisor
 from jobs.job_kinds import KINDS, trains
 from jobs.leaf import OutputEntry
 from jobs.options import ResubmitOptions
+from jobs.spec.tags import SUPERVISE
 
 _UNATTENDED = (
     "if its nodes are pre-empted, the run is submitted again only by a supervisor:"
@@ -78,7 +80,7 @@ class FollowOptions(WatchOptions):
 
     supervise: bool = False
     """Submit the run again if its nodes are pre-empted, until it completes. Several people may do
-    this at once, from any machine."""
+    this at once, from any machine. Without --resubmit options, those of its submission hold."""
 
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
 
@@ -94,6 +96,8 @@ def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         job = supervisor.retry.call(lambda: workspace.jobs.find(options.name))
     except KeyboardInterrupt:
         return detached(options.name)
+    if options.resubmit == ResubmitOptions() and SUPERVISE in job.tags:
+        supervisor.options = marked_options(job.tags)
     result = follow(workspace, supervisor, job)
     return INTERRUPTED if result is None else result.exit_code
 

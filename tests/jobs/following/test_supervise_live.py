@@ -5,7 +5,9 @@ import pytest
 from common.errors import INTERRUPTED
 from jobs.azure.workspace import connect
 from jobs.cli import main
+from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
+from jobs.options import ResubmitOptions
 from tests.jobs.support.following import AGAIN, ONCE, QUICK, failed_by_pre_emption, touched
 from tests.jobs.support.runs import content
 from tests.jobs.support.tiny import (
@@ -116,3 +118,11 @@ def test_ctrl_c_after_the_submission_says_that_the_next_attempt_runs(live, capsy
     assert "the job continues in Azure" in err
     assert "has ended" not in err
     assert main(["cancel", "called"]) == 0
+
+
+@pytest.mark.parametrize(("marked", "options"), [(1, []), (9, ["--resubmit.attempts", "1"])])
+def test_without_options_those_of_the_submission_hold(live, capsys, marked, options):
+    run = f"as-submitted-{marked}"
+    failed_by_pre_emption(live, run, tags=mark(ResubmitOptions(attempts=marked)))
+    assert main(["follow", run, *QUICK, "--supervise", *options]) == 21
+    assert "allows only 1 attempts" in capsys.readouterr().out

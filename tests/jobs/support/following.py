@@ -17,9 +17,9 @@ def asked(live, path):
     return any(path in request.path for request in live.azure.requests)
 
 
-def failed_by_pre_emption(live, run):
+def failed_by_pre_emption(live, run, tags=()):
     """Submit an attempt that is pre-empted while no command follows it."""
-    job = begin(live, run, "sleep 600", cluster=live.outputs.clusters["gpu"])
+    job = begin(live, run, "sleep 600", cluster=live.outputs.clusters["gpu"], tags=tags)
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.preempt(job=job)
     wait_for(lambda: status(live, job) == "Failed")
