@@ -154,7 +154,7 @@ def _submitted(jobs: Jobs, spec: JobSpec, error: RequestError, retry: AzureRetry
 
 def resubmit(
     jobs: Jobs, job: Job, budget: Budget | None = None, place: Place | None = None
-) -> tuple[Job, bool]:
+) -> tuple[Job, bool] | None:
     """Submit the attempt after one that has ended.
 
     Args:
@@ -165,7 +165,7 @@ def resubmit(
 
     Returns:
         The job, and whether this call submitted it: of two supervisors of a run, the second finds
-        that the job exists.
+        that the job exists. None if the run was cancelled with `cancel` meanwhile.
 
     Raises:
         RequestError: Azure refused the job.
@@ -174,6 +174,10 @@ def resubmit(
     existing = jobs.get(attempt.name)
     if existing is not None:
         return existing, False
+    # Last, as `cancel` has promised that no attempt follows its mark.
+    job = jobs.get(job.name) or job
+    if job.canceled_by_us:
+        return None
     try:
         return jobs.put(attempt.name, job_body.next_body(job, attempt, budget, place)), True
     except RequestError:

@@ -123,7 +123,11 @@ class SupervisionPass:
             return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
         if isinstance(decision, Resubmit):
             budget = _known(supervisor.budget, job, details)
-            following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)
+            submitted = resubmit(self.workspace.jobs, job, budget, supervisor.place)
+            if submitted is None:
+                # The next pass concludes it.
+                return Seen(job.run, job.name, "waiting", f"{job.name}: was cancelled", notified)
+            following, by_us = submitted
             done = "submitted" if by_us else "was submitted by another supervisor"
             text = f"{following.name} {done}: {step.text}"
         else:

@@ -345,9 +345,12 @@ class Supervisor:
             if isinstance(again, Stop):
                 return again
         # A missing role does not appear by waiting.
-        following, by_us = self.retry.call(
+        submitted = self.retry.call(
             lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)
         )
+        if submitted is None:
+            return None
+        following, by_us = submitted
         self.waiting = False
         self._notify(job, "resubmitted", decision.reason)
         self.console.say(

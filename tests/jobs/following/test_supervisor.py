@@ -117,3 +117,24 @@ def test_a_machine_that_was_suspended_does_not_take_a_cancel_for_a_pre_emption(a
     result = azure.supervisor().follow(job)
     assert "without evidence of pre-emption" in result.reason
     assert result.attempts == 1
+
+
+def test_a_run_that_is_cancelled_before_the_request_of_its_next_attempt_has_none(
+    azure, monkeypatch
+):
+    job = azure.add("late-r1", RUNNING, ended("Failed", 60, "PreemptionError"))
+    get, sent = azure.jobs.get, []
+
+    def looked_up(name):
+        if name == "late-r2":
+            azure.tag("late-r1", canceled_by="a@b.c")
+        return get(name)
+
+    def put(name, properties):
+        sent.append(name)
+        return azure.put(name, properties)
+
+    monkeypatch.setattr(azure.jobs, "get", looked_up)
+    monkeypatch.setattr(azure.jobs, "put", put)
+    assert azure.supervisor().follow(job).reason == "cancelled by `cancel`"
+    assert sent == []
