@@ -163,7 +163,7 @@ def _mark_by_body(
 ) -> bool:
     """Mark the run as Azure documents it: a PUT of an existing job changes only its tags."""
     try:
-        jobs.put(job.name, tagged_body(job, tags))
+        jobs.put(job.name, tagged_body(jobs.get(job.name) or job, tags))
         if _is_marked(jobs, job):
             return True
     except RequestError as error:

@@ -181,7 +181,9 @@ class Notifier:
                 tags[NOTIFIED], sent = event, True
         if not tags.items() <= job.tags.items():
             try:
-                self._jobs.put(job.name, tagged_body(job, tags))
+                # A PUT replaces all tags, also those that were added since.
+                newest = self._jobs.get(job.name) or job
+                self._jobs.put(job.name, tagged_body(newest, tags))
             except RequestError as error:
                 self._console.note(f"{job.name}: its tags cannot be changed: {error}")
         return sent

@@ -125,10 +125,14 @@ class Supervisor:
             return None
         attempts = self._attempts(job)
         newest, _ = attempts[-1]
-        if newest.name != job.name or newest.ended or newest.canceled_by_us:
+        if newest.name != job.name or newest.ended:
             return None
         reason = moves.leave(attempts, self._manager.now())
         if reason is None:
+            return None
+        # A PUT replaces all tags, also a mark that came while the details were read.
+        newest = self._fresh(newest)
+        if newest.ended or newest.canceled_by_us:
             return None
         # First, so that no supervisor takes the end for that of the run.
         self._jobs.put(job.name, tagged_body(newest, {MOVED: reason}))

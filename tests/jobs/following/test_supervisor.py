@@ -12,8 +12,10 @@ from jobs.azure.job_records import Details, read_job
 from jobs.console import Console
 from jobs.following import supervisor
 from jobs.following.follower import FollowSettings
+from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
 from jobs.following.supervisor import Supervisor
+from jobs.leaf import Place
 from jobs.options import ResubmitOptions
 from tests.jobs.support.platform import platform
 
@@ -138,3 +140,36 @@ def test_a_run_that_is_cancelled_before_the_request_of_its_next_attempt_has_none
     monkeypatch.setattr(azure.jobs, "put", put)
     assert azure.supervisor().follow(job).reason == "cancelled by `cancel`"
     assert sent == []
+
+
+class Leaves:
+    """Moves of a run that is to leave its place, whatever it is."""
+
+    clusters = (GPU.name,)
+
+    def __init__(self, meanwhile=lambda: None):
+        self.meanwhile, self.available = meanwhile, None
+
+    def leave(self, _attempts, _now):
+        self.meanwhile()
+        return "down: it waits"
+
+    def place(self, _attempts, available, _now):
+        self.available = dict(available)
+        return Place(GPU.name, 1, 1, 8, {})
+
+
+def test_a_run_that_is_cancelled_meanwhile_is_not_moved_and_keeps_its_mark(azure, monkeypatch):
+    job = azure.add("stays-r1", RUNNING)
+    moves = Leaves(lambda: azure.tag("stays-r1", canceled_by="a@b.c"))
+    monkeypatch.setattr(supervisor, "moves_of", lambda _: moves)
+    assert azure.supervisor().review(job) is None
+    assert azure.jobs.get("stays-r1").canceled_by_us
+    assert azure.cancelled == []
+
+
+def test_a_notice_keeps_the_mark_that_came_meanwhile(azure):
+    listed = azure.add("told-r1", ended("Failed", 60))
+    azure.tag("told-r1", canceled_by="a@b.c")
+    Notifier(azure.jobs, None, "dev", Console()).tell(listed, "failed", "its own error")
+    assert azure.jobs.get("told-r1").tags.keys() >= {"canceled_by", "outcome"}
