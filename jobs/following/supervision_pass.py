@@ -12,7 +12,7 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job, by_run, recent
+from jobs.azure.job_records import Job, by_run, recent
 from jobs.azure.results import silent_seconds
 from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
@@ -25,7 +25,6 @@ from jobs.following.rates import Rates
 from jobs.following.resubmit_policy import Resubmit
 from jobs.following.supervision_policy import look, marked_options
 from jobs.following.supervisor import Supervisor
-from jobs.spec.budget_policy import Budget
 from jobs.spec.tags import SUPERVISE
 
 RETRY_SECONDS = 60.0
@@ -122,8 +121,8 @@ class SupervisionPass:
         if reason is not None:
             return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
         if isinstance(decision, Resubmit):
-            budget = _known(supervisor.budget, job, details)
-            submitted = resubmit(self.workspace.jobs, job, budget, supervisor.place)
+            supervisor.check_budget(job, details)
+            submitted = resubmit(self.workspace.jobs, job, supervisor.budget, supervisor.place)
             if submitted is None:
                 # The next pass concludes it.
                 return Seen(job.run, job.name, "waiting", f"{job.name}: was cancelled", notified)
@@ -154,20 +153,6 @@ class SupervisionPass:
             resubmits=True,
             rates=self.rates,
         )
-
-
-def _known(budget: Budget | None, job: Job, details: Details) -> Budget | None:
-    """Return the rest of a run's budget after a job; None if it has none.
-
-    Raises:
-        UserError: It is unknown how long the attempt took.
-    """
-    if budget is not None and details.ended is None:
-        raise UserError(
-            f"{job.name}: its times cannot be read from here, so the rest of its budget is"
-            " unknown; supervise it from inside the network"
-        )
-    return budget
 
 
 def failed(seen: Iterable[Seen]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
+from common.errors import UserError
 from common.prices import Price, money
 from common.waiting import wait_until
 from infra.outputs import Cluster
@@ -189,6 +190,7 @@ class Supervisor:
                     f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
+            self.check_budget(job, details)
             following = self._next(job, history, decision)
             if following is None:
                 history = self.history(self._fresh(job), details)
@@ -274,6 +276,18 @@ class Supervisor:
             # The rest may be too small at the prices of now.
             decision = decide(history, options, own, self.budget)
         return decision
+
+    def check_budget(self, job: Job, details: Details) -> None:
+        """Check that the rest of the budget after an attempt is known, if the run has one.
+
+        Raises:
+            UserError: It is unknown how long the attempt took.
+        """
+        if self.budget is not None and details.ended is None:
+            raise UserError(
+                f"{job.name}: its times cannot be read from here, so the rest of its budget is"
+                " unknown; supervise it from inside the network"
+            )
 
     def _price(self, job: Job) -> None:
         """Price the rest of the budget for the place of the attempt after a job."""

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.errors import UserError
 from common.prices import NodePrices
 from jobs.azure.job_records import Details, read_job
 from jobs.console import Console
@@ -17,6 +18,7 @@ from jobs.following.rates import Rates
 from jobs.following.supervisor import Supervisor
 from jobs.leaf import Place
 from jobs.options import ResubmitOptions
+from jobs.spec.budget_policy import Budget
 from tests.jobs.support.platform import platform
 
 GPU = platform().clusters["gpu"]
@@ -173,3 +175,12 @@ def test_a_notice_keeps_the_mark_that_came_meanwhile(azure):
     azure.tag("told-r1", canceled_by="a@b.c")
     Notifier(azure.jobs, None, "dev", Console()).tell(listed, "failed", "its own error")
     assert azure.jobs.get("told-r1").tags.keys() >= {"canceled_by", "outcome"}
+
+
+def test_an_attempt_of_unknown_length_is_not_counted_as_free(azure):
+    budget = Budget(50, "USD", 2.0, nodes=1)
+    job = azure.add(
+        "paid-r1", Details("Failed", BEGUN, messages=("PreemptionError",)), tags=budget.tags
+    )
+    with pytest.raises(UserError, match="paid-r1: its times cannot be read from here"):
+        azure.supervisor().follow(job)
