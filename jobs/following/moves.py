@@ -29,7 +29,7 @@ class Moves(Protocol):
 
         Args:
             attempts: Attempts of the run, oldest first; all have ended.
-            available: Nodes that clusters have now and that no job uses, by name.
+            available: Idle nodes of clusters, by name.
             now: Current time.
         """
 

@@ -332,7 +332,7 @@ class Supervisor:
                 nodes = read_nodes(self._manager.get(f"computes/{segment(name)}"))
             except RequestError:
                 continue
-            available[name] = nodes.allocated - nodes.running
+            available[name] = nodes.idle
         return moves.place(self._attempts(self._fresh(job)), available, self._manager.now())
 
     def _cluster(self, name: str) -> Cluster | None:

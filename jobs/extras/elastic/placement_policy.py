@@ -86,8 +86,8 @@ def following(
     Args:
         history: Attempts of the run, oldest first; all have ended.
         choices: Choices of the run, the best first.
-        available: Nodes that clusters have now, by name: those that have come while a job waited
-            for more of them.
+        available: Idle nodes of clusters, by name: those that have come while a job waited for more
+            of them.
         pinned: The choice that a user has pinned.
     """
     if pinned is not None:

@@ -184,3 +184,11 @@ def test_an_attempt_of_unknown_length_is_not_counted_as_free(azure):
     )
     with pytest.raises(UserError, match="paid-r1: its times cannot be read from here"):
         azure.supervisor().follow(job)
+
+
+def test_only_idle_nodes_count_as_available_for_a_move(azure, monkeypatch):
+    job, moves = azure.add("moves-r1", ended("Failed", 60, "PreemptionError")), Leaves()
+    monkeypatch.setattr(supervisor, "moves_of", lambda _: moves)
+    azure.idle = 1
+    azure.supervisor().follow(job)
+    assert moves.available == {GPU.name: 1}
