@@ -42,7 +42,7 @@ from jobs.following.supervision_policy import Event, event_of
 from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import LIMIT, Budget
-from trainer.errors import RUNNING
+from trainer.errors import RUNNING, STOP_STATUSES
 
 LAST_LINES: Final = 30
 REVIEW_SECONDS = 30.0
@@ -425,17 +425,20 @@ def attempt_result(
     if details.started and details.ended:
         seconds = max((details.ended - details.started).total_seconds(), 0.0)
     status = details.status if details.status in ENDED else job.status
+    exit_code = exit_status(job, details)
+    # The mark stays if the request to end the attempt has failed.
+    moved = status == "Canceled" or exit_code in STOP_STATUSES
     return AttemptResult(
         status=cast("Status", status),
         seconds=seconds,
         timeout_seconds=job.timeout_seconds,
         messages=details.messages,
-        exit_code=exit_status(job, details),
+        exit_code=exit_code,
         vanished=job.reported_status == RUNNING and not details.messages,
-        begun=job.reported_status is not None or exit_status(job, details) is not None,
+        begun=job.reported_status is not None or exit_code is not None,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,
         by_person=RESUBMITTED not in job.tags,
-        moved=job.tags.get(MOVED, "").partition(": ")[2] or None,
+        moved=(job.tags.get(MOVED, "").partition(": ")[2] or None) if moved else None,
     )

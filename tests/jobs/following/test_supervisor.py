@@ -16,7 +16,7 @@ from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
 from jobs.following.supervisor import Supervisor
-from jobs.leaf import Place
+from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import Budget
 from tests.jobs.support.platform import platform
@@ -192,3 +192,12 @@ def test_only_idle_nodes_count_as_available_for_a_move(azure, monkeypatch):
     azure.idle = 1
     azure.supervisor().follow(job)
     assert moves.available == {GPU.name: 1}
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [(ended("Canceled", 60), 1), (ended("Failed", 60, "exit code: 3"), 3)]
+)
+def test_a_run_that_trained_on_after_a_move_was_asked_for_is_not_moved(azure, end, code):
+    job = azure.add("half-r1", end, tags={MOVED: "down: it waits"})
+    # A moved run has another attempt, which completes without a result.
+    assert azure.supervisor().follow(job).exit_code == code
