@@ -42,6 +42,7 @@ from jobs.following.supervision_policy import Event, event_of
 from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import LIMIT, Budget
+from jobs.spec.run_key import MAX_ATTEMPTS
 from trainer.errors import RUNNING, STOP_STATUSES
 
 LAST_LINES: Final = 30
@@ -270,6 +271,13 @@ class Supervisor:
         options = ResubmitOptions(attempts=1) if job.attempt is None else self.options
         own, self.budget = self._cluster(job.cluster), remaining_budget(job, history[-1])
         decision = decide(history, options, own, self.budget)
+        last = job.attempt is not None and job.attempt.number == MAX_ATTEMPTS
+        if last and isinstance(decision, Resubmit):
+            return Stop(
+                NOT_RESUBMITTED,
+                f"{decision.reason.split(';')[0]}; not submitted again, as a run has at most"
+                f" {MAX_ATTEMPTS} attempts. What it has written is kept",
+            )
         if self.resubmits and isinstance(decision, Resubmit):
             self.place = self._elsewhere(job)
             self._price(job)

@@ -11,6 +11,7 @@ from common.errors import UserError
 from common.prices import NodePrices
 from jobs.azure.job_records import Details, read_job
 from jobs.console import Console
+from jobs.exit_status import NOT_RESUBMITTED
 from jobs.following import supervisor
 from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
@@ -201,3 +202,11 @@ def test_a_run_that_trained_on_after_a_move_was_asked_for_is_not_moved(azure, en
     job = azure.add("half-r1", end, tags={MOVED: "down: it waits"})
     # A moved run has another attempt, which completes without a result.
     assert azure.supervisor().follow(job).exit_code == code
+
+
+@pytest.mark.parametrize("tags", [{}, {MOVED: "down: it waits"}])
+def test_a_run_has_no_attempt_after_the_last_number(azure, tags):
+    end = ended("Canceled" if tags else "Failed", 60, "PreemptionError")
+    result = azure.supervisor().follow(azure.add("many-r99", end, tags=tags))
+    assert result.exit_code == NOT_RESUBMITTED
+    assert "not submitted again, as a run has at most 99 attempts" in result.reason
