@@ -46,7 +46,8 @@ class WatchOptions:
     """Ranks whose output is shown: all, or numbers such as 0,8."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = POLL_SECONDS
-    """Pause between two requests to Azure, in seconds."""
+    """Pause between two requests to Azure, in seconds; at most 15 while a run is supervised, as the
+    nodes tell a pre-emption only within a minute."""
 
     retry_timeout_minutes: Annotated[float, Bounds(above=0), Formerly("patience_minutes")] = (
         RETRY_TIMEOUT_SECONDS / 60

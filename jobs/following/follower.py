@@ -74,7 +74,15 @@ class Follower:
         self.alive_at: float | None = None
         """Time of `time.monotonic` at which the job was last seen not to have ended."""
 
-    def follow(self) -> Details:
+    def follow(self) -> None:
+        """Follow the job until it has ended and its last lines are shown.
+
+        Raises:
+            RequestError: Azure refused a request, or was unreachable for too long.
+        """
+        self.show_end(self.wait())
+
+    def wait(self) -> Details:
         """Follow the job until it ends.
 
         Raises:
@@ -82,11 +90,7 @@ class Follower:
         """
         while True:
             details = self.retry.call(self._ask)
-            ended = details.status in ENDED
-            if ended:
-                self._show_last(details)
-                # Print the last lines before the final state, in the order of events.
-                self._tell(details.status)
+            if details.status in ENDED:
                 return details
             self.alive_at = time.monotonic()
             self._tell(details.status)
@@ -95,6 +99,11 @@ class Follower:
             if self.each is not None:
                 self.each()
             time.sleep(self.settings.poll_seconds)
+
+    def show_end(self, details: Details) -> None:
+        """Show the last lines of the job, and then its final state."""
+        self._show_last(details)
+        self._tell(details.status)
 
     def _ask(self) -> Details:
         try:

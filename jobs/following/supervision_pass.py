@@ -111,7 +111,7 @@ class SupervisionPass:
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
         supervisor = self._supervisor(job)
         details = supervisor.details(job)
-        history = supervisor.history(job, details)
+        history = supervisor.history(job, details, supervisor.nodes(job, details))
         decision = supervisor.decide(job, history)
         step = look(decision, details.ended, self.workspace.manager.now())
         if step.action == "wait" or self.dry_run:

@@ -31,6 +31,7 @@ from jobs.following.moves import moves_of
 from jobs.following.notices import Notifier
 from jobs.following.rates import ASK_SECONDS, Rates, rates_of
 from jobs.following.resubmit_policy import (
+    SEEN_SECONDS,
     AttemptResult,
     NodesSeen,
     Resubmit,
@@ -50,7 +51,8 @@ REVIEW_SECONDS = 30.0
 """Seconds between two looks at whether a followed attempt is to run elsewhere."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks for a cancelled run during the pause before its next attempt."""
-
+LONGEST_POLL_SECONDS: Final = SEEN_SECONDS / 4
+"""Longest pause of a supervisor between two looks at a job: later, its nodes say nothing."""
 PRICE_SECONDS = ASK_SECONDS
 """Seconds between two questions for the price while a run waits for a lower one."""
 
@@ -101,6 +103,9 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._jobs, self._manager = self.workspace.jobs, self.workspace.manager
+        if self.resubmits:
+            pause = min(self.settings.poll_seconds, LONGEST_POLL_SECONDS)
+            self.settings = replace(self.settings, poll_seconds=pause)
         self.retry = self.settings.retry(self.console)
         """Retries of all requests about the run."""
         self._rates = self.rates or rates_of(self._manager, self.console)
@@ -114,7 +119,6 @@ class Supervisor:
         self._next_review = 0.0
         self.waiting = False
         """Whether the last attempt has ended, so that no job of the run is running."""
-        self._alive_at: float | None = None
 
     def review(self, job: Job) -> str | None:
         """End an attempt, if the next one is to run elsewhere; return why, or None.
@@ -179,9 +183,12 @@ class Supervisor:
                 self._jobs, self._manager, job, self.console, self.settings, self.retry,
                 each=partial(self._look, job) if self.resubmits else None,
             )  # fmt: skip
-            details = follower.follow()
-            self.waiting, self._alive_at = True, follower.alive_at
-            history = self.history(job, details)
+            details = follower.wait()
+            self.waiting = True
+            # Before the log, because the nodes change.
+            nodes = self.nodes(job, details, follower.alive_at)
+            follower.show_end(details)
+            history = self.history(job, details, nodes)
             decision = self.decide(job, history)
             if isinstance(decision, Stop):
                 return self._stop(job, details, decision, len(history))
@@ -194,7 +201,7 @@ class Supervisor:
             self.check_budget(job, details)
             following = self._next(job, history, decision)
             if following is None:
-                history = self.history(self._fresh(job), details)
+                history = self.history(self._fresh(job), details, nodes)
                 stop = self.decide(job, history)
                 assert isinstance(stop, Stop)
                 following = stop
@@ -202,15 +209,18 @@ class Supervisor:
                 return self._stop(job, details, following, len(history))
             job = following
 
-    def history(self, job: Job, details: Details) -> list[AttemptResult]:
+    def history(self, job: Job, details: Details, nodes: NodesSeen | None) -> list[AttemptResult]:
         """Return the results of all attempts up to this one, which has just ended.
 
         Whether the run is fully trained is only looked up for the last attempt.
+
+        Args:
+            job: The last attempt.
+            details: Its details.
+            nodes: Result of `nodes` for it.
         """
         results = []
         attempt = job.attempt
-        # First, because the nodes change.
-        nodes = self._nodes(job, details)
         if attempt is not None:
             attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
             results += [
@@ -236,9 +246,14 @@ class Supervisor:
         seconds = (self._manager.now() - details.started).total_seconds()
         return self._rates.highest(cluster, max(seconds, 0.0))
 
-    def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
+    def nodes(self, job: Job, details: Details, alive_at: float | None = None) -> NodesSeen | None:
         """Look at the nodes of the cluster of a cancelled or failed job; return None if that says
         nothing.
+
+        Args:
+            job: The job, which has ended.
+            details: Its details.
+            alive_at: Time of `time.monotonic` at which it was last seen not to have ended.
         """
         if details.status not in ("Canceled", "Failed"):
             return None
@@ -247,7 +262,7 @@ class Supervisor:
         except RequestError:
             return None
         # The first is exact, but does not count the time in which this machine was suspended.
-        times = [] if self._alive_at is None else [time.monotonic() - self._alive_at]
+        times = [] if alive_at is None else [time.monotonic() - alive_at]
         if details.ended is not None:
             times.append((self._manager.now() - details.ended).total_seconds())
         seconds = max(times, default=-1.0)

@@ -12,7 +12,7 @@ from common.prices import NodePrices
 from jobs.azure.job_records import Details, read_job
 from jobs.console import Console
 from jobs.exit_status import NOT_RESUBMITTED
-from jobs.following import supervisor
+from jobs.following import follower, supervisor
 from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
@@ -210,3 +210,16 @@ def test_a_run_has_no_attempt_after_the_last_number(azure, tags):
     result = azure.supervisor().follow(azure.add("many-r99", end, tags=tags))
     assert result.exit_code == NOT_RESUBMITTED
     assert "not submitted again, as a run has at most 99 attempts" in result.reason
+
+
+@pytest.mark.parametrize("poll_seconds", [5.0, 60.0])
+def test_the_nodes_are_looked_at_before_the_log_and_soon(azure, monkeypatch, poll_seconds):
+    job = azure.add("seen-r1", RUNNING, ended("Canceled", 1))
+
+    def slow(*_):
+        azure.seconds += 60
+        return b""
+
+    monkeypatch.setattr(follower.Follower, "_show_last", slow)
+    result = azure.supervisor(poll_seconds=poll_seconds).follow(job)
+    assert result.job.name == "seen-r2"
