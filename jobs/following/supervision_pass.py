@@ -8,7 +8,7 @@ code that is there; the run history and the results of runs are read where the n
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from common.errors import UserError
 from infra.outputs import Cluster
@@ -23,9 +23,9 @@ from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
 from jobs.following.resubmit_policy import Resubmit
-from jobs.following.supervision_policy import look, marked_options
+from jobs.following.supervision_policy import Event, Look, look, marked_options
 from jobs.following.supervisor import Supervisor
-from jobs.spec.tags import SUPERVISE
+from jobs.spec.tags import OUTCOME, SUPERVISE
 
 RETRY_SECONDS = 60.0
 """Longest outage to tolerate for one run, in seconds; the next pass looks at the run again."""
@@ -114,13 +114,18 @@ class SupervisionPass:
         history = supervisor.history(job, details, supervisor.nodes(job, details))
         decision = supervisor.decide(job, history)
         step = look(decision, details.ended, self.workspace.manager.now())
+        submits = isinstance(decision, Resubmit)
+        if OUTCOME in job.tags:
+            # It was concluded without a webhook, so only the notice is owed.
+            text = f"{job.status}, and concluded before" if submits else step.text
+            step, submits = Look("conclude", text, cast("Event", job.tags[OUTCOME])), False
         if step.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", step.text, notified)
         following = job
-        reason = supervisor.waits_for_price(job) if isinstance(decision, Resubmit) else None
+        reason = supervisor.waits_for_price(job) if submits else None
         if reason is not None:
             return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {reason}", notified)
-        if isinstance(decision, Resubmit):
+        if submits:
             supervisor.check_budget(job, details)
             submitted = resubmit(self.workspace.jobs, job, supervisor.budget, supervisor.place)
             if submitted is None:

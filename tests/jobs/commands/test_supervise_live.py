@@ -278,3 +278,17 @@ def test_watching_goes_on_through_an_outage_until_ctrl_c(live, monkeypatch):
         child.kill()
         _, err = child.communicate()
     assert "the runs could not be listed" in err
+
+
+def test_a_run_that_is_concluded_is_only_told_once_there_is_a_webhook(
+    live, capsys, receiver, monkeypatch
+):
+    job = taken(live, "left-concluded")
+    known = live.azure.resources.get(job)["properties"]["tags"]
+    live.azure.resources.update(job, {"tags": {**known, "outcome": "interrupted"}})
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    did = once(capsys)[1]["left-concluded"]
+    assert (did["did"], did["notified"]) == ("concluded", True)
+    assert receiver.ids == ["left-concluded/1/interrupted"]
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+    assert tags(live, job)["outcome"] == "interrupted"
