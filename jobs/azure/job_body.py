@@ -1,4 +1,4 @@
-"""The request body that submits a job, the same for every attempt of a run. Pure.
+"""Build the request body that submits a job. Pure.
 
 The body of a first attempt is built from its `JobSpec`; that of a further attempt from what Azure
 stores of the previous one, so that any machine can submit it.
@@ -35,6 +35,10 @@ _KEPT: Final = (
     "queueSettings",
 )
 """Properties of a job that say how to run it."""
+
+_ORIGIN: Final = ("mlflow.source.git.", "azureml.git.dirty")
+"""Beginnings of the names of properties that tell the origin of the code; see
+`jobs.spec.code_snapshot.git_properties`. Azure adds others."""
 
 _OF_ATTEMPT: Final = (CANCELED_BY, OUTCOME, NOTIFIED, MOVED, EXIT_STATUS_TAG)
 """Tags that say how one attempt ended."""
@@ -109,7 +113,7 @@ def first_body(
 def next_body(
     job: Job, attempt: RunAttempt, budget: Budget | None = None, place: Place | None = None
 ) -> dict[str, Any]:
-    """Build the properties of a further attempt, the same for everyone who submits it.
+    """Build the properties of a further attempt.
 
     Args:
         job: An earlier attempt.
@@ -157,7 +161,7 @@ def _placed(body: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 
 def tagged_body(job: Job, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Build the properties of an existing job with more tags: a PUT changes only the tags."""
+    """Build the properties of an existing job with more tags: a PUT replaces all tags."""
     return {**writable(job), "tags": {**job.tags, **tags}}
 
 
@@ -177,8 +181,14 @@ def writable(job: Job) -> dict[str, Any]:
         for name, output in (body.get("outputs") or {}).items()
         if name != _DEFAULT_OUTPUT
     }
+    origin = {
+        name: value
+        for name, value in (body.get("properties") or {}).items()
+        if name.startswith(_ORIGIN)
+    }
     return {
         **{key: body[key] for key in _KEPT if key in body},
+        **({"properties": origin} if origin else {}),
         "inputs": body.get("inputs") or {},
         "outputs": outputs,
         "services": services,

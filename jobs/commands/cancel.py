@@ -161,7 +161,7 @@ def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
 def _mark_by_body(
     console: Console, jobs: Jobs, job: Job, tags: Mapping[str, str], why: str
 ) -> bool:
-    """Mark the run as Azure documents it: a PUT of an existing job changes only its tags."""
+    """Mark the run as Azure documents it: a PUT of an existing job replaces all tags."""
     try:
         jobs.put(job.name, tagged_body(jobs.get(job.name) or job, tags))
         if _is_marked(jobs, job):

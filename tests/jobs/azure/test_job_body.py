@@ -126,7 +126,9 @@ def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
 
 def test_what_azure_added_is_left_out():
     body = next_body(job(), RunAttempt("night", 2))
-    assert not set(body) & {"status", "parentJobName", "queueSettings", "properties", "isArchived"}
+    assert not set(body) & {"status", "parentJobName", "queueSettings", "isArchived"}
+    # The origin of the code is that of the first attempt.
+    assert body["properties"] == {"mlflow.source.git.commit": "abc"}
     assert body["services"] == {
         "ssh": {
             "jobServiceType": "SSH",
