@@ -22,8 +22,8 @@ def evidence(messages: Sequence[str]) -> str | None:
 
 
 def is_evicted(messages: Sequence[str], reported: str | None, exit_code: int | None) -> bool:
-    """Return whether a job that ended without success, and that no user has cancelled, has lost
-    nodes: Azure says so, its program reported no end, or the program was asked to stop.
+    """Return whether a job has lost nodes: Azure says so, its program reported no end, or the
+    program was asked to stop. The job has ended without success and was not cancelled by a user.
 
     Args:
         messages: Azure's messages.

@@ -88,7 +88,8 @@ class ResubmitOptions:
 
     canceled: bool = False
     """Also submit a run again that was cancelled without evidence of pre-emption. Azure cancels a
-    job when it pre-empts all of its nodes, which cannot be distinguished from a user's cancel."""
+    job when it pre-empts all of its nodes; only a supervisor that sees the cluster within a minute
+    can tell that from a user's cancel."""
 
     max_node_price: Annotated[float | None, Bounds(above=0)] = None
     """Highest price of a Spot node for an hour at which a run is submitted again, in the currency

@@ -3,8 +3,8 @@
 An interrupted run is submitted again: its nodes were pre-empted, ranks were lost or stopped by a
 signal, it was moved to another cluster, its job reached Azure's maximum lifetime, or a step did not
 fit into memory for the first time. A run that failed by another error is not, nor is a cancelled
-one unless the options say so. The same history gives the same decision, so two supervisors of a run
-submit the same attempt.
+one unless the options say so. An attempt has one name, so two supervisors never submit it twice.
+They may decide differently: only one that looks within a minute sees that nodes are gone.
 """
 
 import re

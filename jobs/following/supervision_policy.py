@@ -1,7 +1,7 @@
 """Decide what one look at a run's newest attempt has to do. Pure.
 
 A run asks for supervision by a tag of its attempts, which holds when it is submitted again. So
-every supervisor, on any machine, decides alike.
+every supervisor, on any machine, has the same options.
 """
 
 import json
@@ -20,8 +20,8 @@ from jobs.spec.tags import SUPERVISE
 Event = Literal[
     "completed", "failed", "canceled", "budget", "interrupted", "resubmitted", "unknown"
 ]
-"""What happened to an attempt. budget: it has used up the budget of its run. interrupted: and it is
-not submitted again."""
+"""What happened to an attempt. budget: it has used up the budget of its run. interrupted: it was
+interrupted, and the run is not submitted again."""
 
 
 @dataclass(frozen=True)
