@@ -25,7 +25,9 @@ def is_native(line: str) -> bool:
 
 
 class NativeLog:
-    """The lines of one rank. They wait for the folder of the run, which the first step makes."""
+    """The lines of one rank. They wait for the config.json of the run, which follows the first step:
+    a folder without it must stay empty but for hidden files, or no run may begin in it.
+    """
 
     def __init__(self, folder: Path | None, rank: int) -> None:
         """Args:
@@ -38,14 +40,16 @@ class NativeLog:
         """The last lines, to print if the rank fails."""
 
     def add(self, line: str) -> None:
-        """Keep a line, and write all that wait if there is a folder."""
+        """Keep a line, and write all that wait if the run has begun."""
         self.last.append(line)
         self._waiting.append(line)
         self.write()
 
     def write(self) -> None:
         """Write the lines that wait. A full disk must not end the run."""
-        if self._folder is None or not self._waiting or not self._folder.is_dir():
+        if self._folder is None or not self._waiting:
+            return
+        if not (self._folder / "config.json").exists():
             return
         text = "".join(f"[rank {self._rank}] {line}" for line in self._waiting)
         with suppress(OSError), (self._folder / FILE).open("a", encoding="utf-8") as file:

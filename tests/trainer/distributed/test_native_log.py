@@ -4,6 +4,7 @@ import pytest
 
 from trainer.distributed import launcher
 from trainer.distributed.native_log import FILE, KEPT_LINES, NativeLog, is_native
+from trainer.run_folder import RunFolder
 
 LOGGED = "2026-11-28 19:00:00.123456: W tensorflow/core/kernels/x.cc:12] slow\n"
 HEADED = "E0000 00:00:1732820400.1 17 cuda_dnn.cc:8310] Unable to register cuDNN factory\n"
@@ -32,8 +33,13 @@ def test_lines_wait_for_the_folder_of_the_run(tmp_path):
     log = NativeLog(tmp_path / "run", 1)
     log.add("first\n")
     assert not (tmp_path / "run").exists()
-    (tmp_path / "run").mkdir()
+    # Hidden files, such as those of requests, may be in the folder of a run that has not begun.
+    run = RunFolder(tmp_path / "run")
+    run.divide_batches(2)
     log.add("second\n")
+    assert [path.name for path in run.path.iterdir()] == [".out-of-memory.json"]
+    (run.path / "config.json").touch()
+    log.write()
     assert (tmp_path / "run" / FILE).read_text() == "[rank 1] first\n[rank 1] second\n"
     for number in range(2 * KEPT_LINES):
         log.add(f"{number}\n")
@@ -49,6 +55,7 @@ def test_they_are_shown_if_the_rank_fails(tmp_path, monkeypatch, capfd, status, 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     run = tmp_path / "run"
     run.mkdir()
+    (run / "config.json").touch()
     with launcher.SignalForwarder() as signals:
         done = launcher.run_ranks([], ranks, signals, "rank_module", run)
     assert set(done.statuses) == {status}
