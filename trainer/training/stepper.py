@@ -56,6 +56,8 @@ class Stepper:
         self._world = communicator
         self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
+        # Read before the first step, because another rank may be out of memory a little earlier.
+        self._divided_before = setup.folder.accumulation > 1
         strategy = make_strategy(
             config, setup.data_set.classes, communicator, setup.plan.total_steps
         )
@@ -155,8 +157,8 @@ class Stepper:
         images, now = config.batch_size, config.optimizer.accumulation
         smaller = (n for n in range(2 * now, images + 1) if not images % n)
         number = next((n for n in smaller if smaller_micro_batches(config, n)), None)
-        if number is None or self._folder.accumulation > 1:
-            again = ", again," if self._folder.accumulation > 1 else ""
+        if number is None or self._divided_before:
+            again = ", again," if self._divided_before else ""
             return UserError(
                 f"out of memory{again} with micro-batches of {images // now} images ({first});"
                 " lower --batch-size, --model.image-size or the size of the network, or take"

@@ -1,5 +1,6 @@
 """Scenarios of whole runs, which a rank of a test's world trains; see `world.py`."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from tests.trainer.support.scenarios import (
     tiny_config,
     use_small_model,
 )
+from tests.trainer.support.launched import wait_until
 from trainer.config import CheckpointConfig, TrainConfig
 from trainer.data.rank_data import RankData
+from trainer.run_folder import RunFolder
 
 
 def roll_back(
@@ -84,15 +87,21 @@ def run_out_of_memory(args: list[str], workplace: str, at: int) -> tuple[int, st
     from trainer.training.loop import Loop
 
     run, init = Loop.run, Loop.__init__
+    runs = Path(workplace) / "runs"
     images: list[int] = []
+    names: list[str] = []
 
     def note(loop: Loop, *given: Any, **named: Any) -> None:
         (config,) = (each for each in given if isinstance(each, TrainConfig))
         images.append(config.batch_size // config.optimizer.accumulation)
+        names.append(config.name or "")
         init(loop, *given, **named)
 
     def exhaust(loop: Loop, *given: Any) -> Any:
         if int(loop.step.numpy()) >= at and images[-1] > 8:
+            # Rank 0 is out of memory a little earlier.
+            if os.environ.get("HOROVOD_RANK", "0") != "0":
+                wait_until(lambda: RunFolder(runs / names[-1]).accumulation > 1)
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\n...")
         return run(loop, *given)
 

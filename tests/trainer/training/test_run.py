@@ -105,13 +105,14 @@ def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_sa
     assert result(run)["top1"] == result(workplace / "runs" / "whole")["top1"]
 
 
-@pytest.mark.parametrize("at", [pytest.param(0, marks=pytest.mark.long), 10])
-def test_a_run_that_is_out_of_memory_continues_once_in_smaller_micro_batches(workplace, at):
+@pytest.mark.parametrize(("at", "ranks"), [pytest.param(0, 1, marks=pytest.mark.long), (10, 2)])
+def test_a_run_that_is_out_of_memory_continues_once_in_smaller_micro_batches(workplace, at, ranks):
     def attempt(number, batch):
         args = ["train", *TINY, "--ranks", "1", "--batch-size", batch, "--name", f"run{batch}"]
         args += ["--max-steps", "20", "--checkpoint.every-steps", "5"]
-        (ended,) = run_world(run_scenarios.run_out_of_memory, 1, args, str(workplace), at)
-        return ended
+        ended = run_world(run_scenarios.run_out_of_memory, ranks, args, str(workplace), at)
+        assert len({status for status, _, _ in ended}) == 1, ended
+        return ended[0]
 
     status, _, said = attempt(1, "16")
     assert status == OutOfMemoryError.exit_code, said
@@ -123,7 +124,7 @@ def test_a_run_that_is_out_of_memory_continues_once_in_smaller_micro_batches(wor
     assert result(run)["steps"] == 20
     config = json.loads((run / "config.json").read_text())
     assert config["config"]["optimizer"]["accumulation"] == 2
-    assert config["global_batch"] == 16
+    assert config["global_batch"] == 16 * ranks
     # Half of 32 images does not fit either, and no third size is tried.
     assert attempt(1, "32")[0] == OutOfMemoryError.exit_code
     status, _, said = attempt(2, "32")
