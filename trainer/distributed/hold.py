@@ -7,7 +7,9 @@ status. Each rank that fails does so, whether it failed first or only lost anoth
 one to have failed is the first to end, and decides the status of the job.
 
 The GPUs and the memory of the rank are free meanwhile, so that commands can be run on the node.
-Nothing is kept after a success, or if the job was asked to stop: cancelled, pre-empted, timed out.
+Nothing is kept after a success, at the run's time limit, or if the job was asked to stop: cancelled,
+pre-empted, timed out. Neither is it after the first step that does not fit into memory, because the
+run can continue at once, and its message says all.
 Signals reach the child without help, because mpirun signals the whole process group.
 """
 
@@ -28,10 +30,19 @@ from common.waiting import wait_until
 from trainer.distributed.launcher import PARENT
 from trainer.distributed.request_listener import new_requests
 from trainer.distributed.run_requests import HOLD_MINUTES, POLL_SECONDS, held_file
-from trainer.errors import STOP_SIGNALS, STOP_STATUSES, WATCHDOG_EXIT_CODE, PeerError
+from trainer.errors import (
+    STOP_SIGNALS,
+    STOP_STATUSES,
+    TIME_LIMIT_STATUS,
+    WATCHDOG_EXIT_CODE,
+    OutOfMemoryError,
+    PeerError,
+)
 
 _CONSEQUENCES: Final = (PeerError.exit_code, WATCHDOG_EXIT_CODE)
 """Statuses of ranks that may only have waited for the one that failed."""
+_NOT_HELD: Final = STOP_STATUSES | {0, TIME_LIMIT_STATUS, OutOfMemoryError.exit_code}
+"""Statuses after which nothing is to be looked into."""
 
 
 def hold_minutes(env: Mapping[str, str]) -> float:
@@ -60,7 +71,7 @@ def run_and_hold(args: Sequence[str], run: Path | None, rank: int, minutes: floa
     env[PARENT] = str(os.getpid())
     code = subprocess.call([sys.executable, "-m", "trainer", *args], env=env)
     status = 128 - code if code < 0 else code
-    if status and status not in STOP_STATUSES and not stops:
+    if status not in _NOT_HELD and not stops:
         _hold(run, rank, status, minutes, stops)
     return status
 

@@ -59,8 +59,8 @@ def test_whatever_ends_a_rank_its_node_is_kept(monkeypatch, tmp_path, code, caps
     assert "is kept until" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", [0, 130, 138, 143, -15])
-def test_a_rank_that_succeeds_or_is_stopped_is_not_kept(monkeypatch, tmp_path, code, capsys):
+@pytest.mark.parametrize("code", [0, 8, 9, 130, 138, 143, -15])
+def test_a_rank_that_succeeds_is_stopped_or_is_submitted_again_is_not_kept(monkeypatch, tmp_path, code, capsys):
     ended_with(monkeypatch, code)
     begun = time.monotonic()
     run_and_hold([], tmp_path, 0, 5)
