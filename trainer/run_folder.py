@@ -335,7 +335,8 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
             lists every difference.
     """
     if not run.exists:
-        if run.path.exists() and not (run.path.is_dir() and not _content(run.path)):
+        timeline = record.config.exchange.timeline
+        if run.path.exists() and not (run.path.is_dir() and not _content(run.path, timeline)):
             raise CheckpointError(
                 f"{run.path}: exists but is not a run folder; choose another --name"
             )
@@ -394,9 +395,17 @@ def _effect(key: str) -> str:
     return " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)
 
 
-def _content(folder: Path) -> list[Path]:
-    """Return the files of a folder without hidden ones, such as requests to a run that starts."""
-    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+def _content(folder: Path, timeline: str | None) -> list[Path]:
+    """Return the files and folders in a folder without hidden ones, such as requests to a run that
+    starts, and without its timeline, which Horovod begins when the ranks meet.
+    """
+    written = Path(timeline).absolute() if timeline else None
+    return [
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".")
+        and not (written and written.is_relative_to(path.absolute()))
+    ]
 
 
 def _in(key: str, groups: Sequence[str]) -> bool:

@@ -53,6 +53,17 @@ def test_a_folder_with_requests_to_a_run_that_starts_may_become_it(tmp_path):
     assert continues(RunFolder(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["timeline.json", "traces/timeline.json"])
+def test_a_folder_with_the_timeline_of_a_run_that_starts_may_become_it(tmp_path, name):
+    timeline = tmp_path / name
+    timeline.parent.mkdir(exist_ok=True)
+    timeline.touch()
+    assert continues(RunFolder(tmp_path), with_group("exchange", timeline=str(timeline)))
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(CheckpointError, match="is not a run folder"):
+        continues(RunFolder(tmp_path), with_group("exchange", timeline=str(timeline)))
+
+
 def test_resume_never_refuses_a_run_that_exists(run):
     message = refusal(run, config=replace(DIGITS, resume="never"))
     assert f"{run.path}: already exists" in message
