@@ -112,20 +112,20 @@ class Saver:
         """Whether to pause after the current step, to save or to raise an error of the writer."""
         return self.late or bool(self._writer and self._writer.failed)
 
-    def due(self, step: int, epoch: int | None, taken: int = 1) -> bool:
+    def due(self, step: int, epochs: Sequence[int] = (), taken: int = 1) -> bool:
         """Return whether to save now, the same on all ranks if anything is divided. Every rank must
         call it then.
 
         Args:
             step: Steps done.
-            epoch: Epochs done, if one has just ended.
+            epochs: Epochs that have just ended, by number from 1.
             taken: Steps since the last call.
         """
         every = self._config
         due = (
             self.late
             or passed(every.every_steps, step, taken)
-            or bool(epoch and every.every_epochs and epoch % every.every_epochs == 0)
+            or any(every.every_epochs and not epoch % every.every_epochs for epoch in epochs)
         )
         return bool(self._world.broadcast(due)) if self._divided else due
 

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -253,10 +254,12 @@ class Attempt:
                 reporter.training(step, self._stepper.summary(step))
             if done:
                 break
-            over, ended = None, False
+            # A call ends several epochs if the ranks are equal less often than that.
+            over = []
             while plan.epoch_end(epoch + 1) <= step:
-                over = epoch = epoch + 1
-                ended = self._validation.end_epoch(epoch, step)
+                epoch += 1
+                over.append(epoch)
+            ended = any(self._validation.end_epoch(number, step) for number in over)
             self._save_if_due(step, over, report.steps)
             self._observe(step, paused=report.paused)
             report = None if ended else self._take_steps(step, epoch)
@@ -406,10 +409,10 @@ class Attempt:
         path = self._world.broadcast(str(checkpoint.path) if checkpoint else None)
         raise not_finite(bad_step, ranks, self._world.size, path, rollbacks)
 
-    def _save_if_due(self, step: int, epoch: int | None, taken: int) -> None:
+    def _save_if_due(self, step: int, epochs: Sequence[int], taken: int) -> None:
         """Save in the background if a save is due."""
         self._report_saved()
-        if self._saver.due(step, epoch, taken):
+        if self._saver.due(step, epochs, taken):
             with self._totals.timer.phase("checkpoint"):
                 self._saver.save(step)
 

@@ -89,7 +89,7 @@ def test_by_the_clock_so_many_minutes_after_the_save_before(begin, clock, variab
     saver = begin(every_minutes=2.0)
     for now, due in ((119.0, False), (120.0, True), (500.0, True)):
         clock.now = now
-        assert (saver.late, saver.urgent, saver.due(7, None)) == (due, due, due)
+        assert (saver.late, saver.urgent, saver.due(7)) == (due, due, due)
     saver.save(7)
     clock.now = 619.0
     assert not saver.late
@@ -107,7 +107,7 @@ def test_the_minutes_count_from_the_first_step(folder, clock, variables):
 
 def test_by_steps_and_no_call_passes_over_one(begin):
     saver = begin(every_steps=10)
-    assert [step for step in range(1, 35) if saver.due(step, None)] == [10, 20, 30]
+    assert [step for step in range(1, 35) if saver.due(step)] == [10, 20, 30]
     assert [saver.limit_steps(step, 100) for step in (0, 1, 9, 10, 19)] == [10, 9, 1, 10, 1]
     assert saver.limit_steps(3, 2) == 2
     assert begin().limit_steps(3, 100) == 100
@@ -115,14 +115,15 @@ def test_by_steps_and_no_call_passes_over_one(begin):
 
 def test_by_epochs_when_one_has_just_ended(begin):
     saver = begin(every_epochs=2)
-    assert [epoch for epoch in range(1, 7) if saver.due(9, epoch)] == [2, 4, 6]
-    assert not saver.due(9, None)
+    assert [epoch for epoch in range(1, 7) if saver.due(9, [epoch])] == [2, 4, 6]
+    assert saver.due(9, [2, 3])
+    assert not saver.due(9)
 
 
 def test_never_where_nothing_is_asked_for(begin, clock):
     saver = begin()
     clock.now = 1e9
-    assert not any(saver.due(step, step) for step in range(1, 50))
+    assert not any(saver.due(step, [step]) for step in range(1, 50))
 
 
 def test_a_step_is_saved_once_and_one_that_was_restored_not_again(begin, folder, variables):

@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.errors import TIME_LIMIT_STATUS, OutOfMemoryError
+from trainer.training.run import Attempt
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +27,26 @@ def train(workplace, *args, **options):
 
 
 # 1. Stopped and continued.
+
+
+def test_every_epoch_that_a_call_of_the_loop_ends_counts():
+    attempt, saved = object.__new__(Attempt), []
+    attempt._observers = []
+    attempt._config = SimpleNamespace(log=SimpleNamespace(every_steps=100))
+    attempt._reporter = attempt._totals = MagicMock()
+    attempt._plan = SimpleNamespace(
+        last_step=20, epoch_of=lambda step: step / 2, epoch_end=lambda epoch: 2 * epoch
+    )
+    # Weights are evaluated once, so the second epoch cannot end the run.
+    attempt._validation = SimpleNamespace(end_epoch=lambda epoch, _: epoch == 1)
+    attempt._saver = SimpleNamespace(
+        landed=list, due=lambda _, epochs, *__: saved.append(list(epochs))
+    )
+    report = SimpleNamespace(steps=5, bad_step=None, stopped=False, paused=False)
+    attempt._take_first = lambda *_: report
+    attempt._take_steps = lambda *_: pytest.fail("the run continues")
+    assert attempt._take_all(0) == 5
+    assert saved == [[1, 2]]
 
 
 def test_a_run_stopped_in_every_way_and_continued_ends_with_the_same_bits(workplace):
