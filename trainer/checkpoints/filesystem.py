@@ -14,6 +14,8 @@ CHUNK = 1 << 22
 """Most bytes to read, hash or write at once: few enough to stay in a CPU's cache, enough that a
 background thread rarely needs the GIL."""
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 """Errors of mounts, such as SMB, that cannot sync a folder."""
 

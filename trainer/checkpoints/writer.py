@@ -1,6 +1,5 @@
 """Saving in the background: the training waits for a copy in host memory, not for the disk."""
 
-import errno
 import threading
 import time
 from collections.abc import Mapping
@@ -11,14 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.checkpoints.filesystem import warn
+from trainer.checkpoints.filesystem import FULL, warn
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Array, Tensors, nbytes
 from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.config import CheckpointConfig
 from trainer.errors import CheckpointError
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ class CheckpointWriter:
         try:
             saved = self._folder.save(request.step, request.tensors, request.meta, self._attempt)
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL:
                 raise CheckpointError(
                     f"{self._folder.folder}: step {request.step:,} cannot be saved ({error})"
                 ) from error

@@ -1,13 +1,16 @@
 """The metrics of a run as JSON lines."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from common.files import parse_json, write_atomically
+from trainer.checkpoints.filesystem import FULL, warn
 
 
 class MetricsFile:
@@ -15,6 +18,7 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._warned = False
 
     def attempts(self) -> int:
         """Return how many times the run was started."""
@@ -43,9 +47,21 @@ class MetricsFile:
         write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line without values that are not finite, which JSON cannot represent."""
+        """Append a line without values that are not finite, which JSON cannot represent. A full disk
+        loses the line, with a warning for the first one.
+        """
         finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
-        with self.path.open("a") as file:
-            file.write(
-                json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
-            )
+        line = json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
+        size = self.path.stat().st_size if self.path.exists() else 0
+        try:
+            with self.path.open("a") as file:
+                file.write(line)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            # The next line must not follow a part of this one.
+            with suppress(OSError):
+                os.truncate(self.path, size)
+            if not self._warned:
+                warn(f"{self.path}: lines are lost ({error.strerror}); training continues")
+            self._warned = True

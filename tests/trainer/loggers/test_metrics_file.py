@@ -1,6 +1,10 @@
 """The file of metrics, one JSON document a line."""
 
+import errno
+import io
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +72,32 @@ def test_every_line_is_json_that_any_parser_reads(tmp_path):
     read = json.loads(line, parse_constant=refuse)
     assert read["rate"] == 1.5
     assert not read.keys() & {"gradient_norm", "loss"}
+
+
+def test_a_full_disk_loses_lines_with_a_single_warning(metrics, monkeypatch, capsys):
+    metrics.append("start", 0, {})
+    write, full = Path.open, [True]
+
+    class Full(io.TextIOWrapper):
+        def write(self, text):
+            super().write(text[:9])
+            self.flush()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def opened(path, mode="r", **options):
+        file = write(path, mode, **options)
+        return Full(file.detach()) if full and mode == "a" else file
+
+    monkeypatch.setattr(Path, "open", opened)
+    for step in (1, 2):
+        metrics.append("train", step, {})
+    full.clear()
+    metrics.append("train", 3, {})
+    assert [line["step"] for line in metrics.lines()] == [0, 3]
+    assert capsys.readouterr().out.count("warning: ") == 1
+
+
+def test_a_line_that_cannot_be_written_for_another_reason_is_an_error(metrics):
+    metrics.path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        metrics.append("start", 0, {})

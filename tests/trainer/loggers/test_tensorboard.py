@@ -66,3 +66,15 @@ def test_a_file_that_was_cut_is_rewound_as_far_as_it_goes(tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     rewind_curves(tmp_path, 5)
     assert losses(tmp_path / "attempt-1") == [(5, 5.0)]
+
+
+def test_a_full_disk_ends_the_curves_with_a_single_warning(tmp_path, monkeypatch, capsys):
+    curves = Curves(tmp_path)
+    file = type(curves._writer._general_file_writer)
+    curves._writer._async_writer._writer._writer = file("/dev/full", "wb")
+    for step in (1, 2):
+        curves.add("train", step, {"loss": 1.0})
+    curves.close()
+    said = capsys.readouterr().out
+    assert said.count("warning: ") == 1
+    assert f"{tmp_path}: the curves of TensorBoard end" in said
