@@ -106,15 +106,19 @@ def write_data_set(
             origin=Origin(command),
         )
         manifest.save(scratch)
-        if folder.exists() and (folder / FILE_NAME).exists():
+        try:
+            if folder.exists():
+                folder.rmdir()
+            scratch.rename(folder)
+        except OSError:
+            # It is complete, perhaps since another node has written it to a shared folder.
+            if not (folder / FILE_NAME).exists():
+                raise
             if load_manifest(folder).version == manifest.version:
                 return manifest
             raise DataError(
                 f"{folder}: holds another data set; remove it or choose another --output"
-            )
-        if folder.exists():
-            folder.rmdir()
-        scratch.rename(folder)
+            ) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,6 +41,29 @@ def test_a_prepared_folder_has_a_manifest_and_is_made_once(tmp_path, capsys):
     assert prepare_noise(str(folder), 10).version == made.version
     with pytest.raises(DataError, match="holds another data set"):
         prepare_noise(str(folder), 11)
+
+
+@pytest.mark.parametrize("other", [10, 11])
+def test_a_folder_that_another_node_makes_meanwhile_is_compared(tmp_path, monkeypatch, other):
+    folder = tmp_path / "noise"
+    prepare_noise(str(tmp_path / "made"), other)
+    exists, asked = Path.exists, []
+
+    def late(path, **options):
+        there = exists(path, **options)
+        if path == folder and exists(tmp_path / "made"):
+            asked.append(path)
+            if len(asked) == 2:
+                (tmp_path / "made").rename(folder)
+        return there
+
+    monkeypatch.setattr(Path, "exists", late)
+    if other == 10:
+        assert prepare_noise(str(folder), 10).version == load_manifest(folder).version
+    else:
+        with pytest.raises(DataError, match="holds another data set"):
+            prepare_noise(str(folder), 10)
+    assert [path.name for path in tmp_path.iterdir()] == ["noise"]
 
 
 def test_a_folder_that_may_not_be_written_is_named_by_its_own_name(tmp_path, monkeypatch):
