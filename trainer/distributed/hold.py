@@ -97,7 +97,7 @@ def _hold(run: Path | None, rank: int, status: int, minutes: float, stops: list[
             write_atomically(held, json.dumps(facts))
 
     def released() -> bool:
-        new = new_requests(run, known) if run is not None else []
+        new = new_requests(run, known, fresh=True) if run is not None else []
         return any(request.action == "release" for request in new)
 
     deadline = time.monotonic() + minutes * 60

@@ -70,12 +70,14 @@ class RequestListener:
             self._answer(request, json.dumps(facts))
 
     def _listen(self) -> None:
+        listened = False
         while True:
-            for request in new_requests(self._folder or Path(), self._known):
+            for request in new_requests(self._folder or Path(), self._known, fresh=listened):
                 if request.action == "stacks":
                     self._answer(request, self._state().to_json())
                 elif request.action == "profile" and self._rank == 0 and self.profile is None:
                     self.profile = request
+            listened = True
             if self._ended.wait(POLL_SECONDS):
                 return
 
@@ -97,10 +99,16 @@ class RequestListener:
         )
 
 
-def new_requests(folder: Path, known: set[str]) -> list[RunRequest]:
+def new_requests(folder: Path, known: set[str], *, fresh: bool = False) -> list[RunRequest]:
     """Return the requests in a folder that are not among the known names; add them to these.
 
-    Requests that are too old are left out. A folder that does not exist has none.
+    A folder that does not exist has none.
+
+    Args:
+        folder: Folder of the run.
+        known: Names of files.
+        fresh: Whether all new ones are recent, because the folder was listed before. Otherwise
+            those that are too old are left out, by the clock of the folder's mount.
     """
     requests = []
     with suppress(OSError):
@@ -109,7 +117,7 @@ def new_requests(folder: Path, known: set[str]) -> list[RunRequest]:
             if request is None or path.name in known:
                 continue
             known.add(path.name)
-            if time.time() - path.stat().st_mtime < EXPIRY_SECONDS:
+            if fresh or time.time() - path.stat().st_mtime < EXPIRY_SECONDS:
                 requests.append(request)
     return requests
 

@@ -25,8 +25,8 @@ POLL_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 1.0
 """Seconds between two looks for answers."""
 EXPIRY_SECONDS: Final = 600.0
-"""Age in seconds at which a request is ignored: the process that asked has ended without removing
-it."""
+"""Age in seconds at which a request from before a rank listened is ignored: the process that asked
+has ended without removing it."""
 STUCK_SECONDS: Final = 30.0
 """Seconds without progress on all ranks after which they count as stuck, and the late rank is
 named. Ranks answer up to `POLL_SECONDS` apart, so before that their steps cannot be compared."""
@@ -243,6 +243,11 @@ def ask(
         while True:
             last = time.monotonic() > deadline
             for name, content in files.read(request.answers, known).items():
+                try:
+                    json.loads(content)
+                except ValueError:
+                    # A mount shows a file before all of it; it is read again later.
+                    continue
                 known.add(name)
                 yield int(name.removeprefix(request.answers).removesuffix(".json")), content
             if last or len(known) == enough:

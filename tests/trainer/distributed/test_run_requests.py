@@ -4,9 +4,11 @@ import os
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from tests.trainer.support.launched import wait_until
 from tests.trainer.support.written_run import write_run
 from trainer.config import WatchdogConfig
 from trainer.distributed import request_listener, run_requests
@@ -128,6 +130,35 @@ def test_a_rank_answers_while_one_of_its_threads_hangs(tmp_path):
     with hanging_thread("in a collective"), listener(tmp_path):
         states, _ = show_stacks(LocalFiles(tmp_path), None, 20, lambda _: None)
     assert "in a collective" in {stack.thread for stack in states[0].stacks}
+
+
+def test_an_answer_that_is_incomplete_is_read_again_later():
+    whole = state(0, size=1).to_json().encode()
+    contents = iter([whole[:9], whole])
+
+    class Mount(LocalFiles):
+        def create(self, name):
+            pass
+
+        def read(self, prefix, known):
+            return {f"{prefix}0.json": next(contents)}
+
+        def remove(self, prefix, older_than=0.0):
+            pass
+
+    states, _ = show_stacks(Mount(Path()), None, 20, lambda _: None)
+    assert states[0] == state(0, size=1)
+
+
+def test_a_request_is_answered_by_whatever_clock_its_time_is(tmp_path):
+    with listener(tmp_path):
+        time.sleep(0.2)
+        request = RunRequest("stacks")
+        scratch = tmp_path / "scratch"
+        scratch.touch()
+        os.utime(scratch, (0, 0))
+        scratch.rename(tmp_path / request.file)
+        wait_until((tmp_path / request.answer_file(0)).exists, 10)
 
 
 def test_a_rank_that_is_silent_is_named_after_the_time_is_over(tmp_path):
