@@ -69,7 +69,7 @@ class HeartbeatFiles:
 
     def __init__(self, run: Path, rank: int, size: int) -> None:
         self._rank, self._size = rank, size
-        self._since = time.time()
+        self._since = time.monotonic()
         name = hashlib.sha256(str(run.absolute()).encode()).hexdigest()[:16]
         self.folder = Path(tempfile.gettempdir()) / f"trainer-{os.getuid()}-{name}"
         with suppress(OSError):
@@ -83,7 +83,8 @@ class HeartbeatFiles:
             # The name is predictable, so the folder may be a trap set by another user.
             if self.folder.stat().st_uid != os.getuid():
                 return
-            scratch.write_text(json.dumps(asdict(heartbeat)))
+            # All processes of a node share the monotonic clock, which is never set.
+            scratch.write_text(json.dumps({**asdict(heartbeat), "at": time.monotonic()}))
             scratch.replace(self._file(self._rank))
 
     def read(self) -> dict[int, tuple[Heartbeat, float]]:
@@ -91,13 +92,15 @@ class HeartbeatFiles:
         latest = {}
         for rank in range(self._size):
             try:
-                written = self._file(rank).stat().st_mtime
-                heartbeat = Heartbeat(**json.loads(self._file(rank).read_text()))
-            except (OSError, ValueError, TypeError):
+                facts = json.loads(self._file(rank).read_text())
+                written = facts.pop("at")
+                heartbeat = Heartbeat(**facts)
+            except (OSError, ValueError, TypeError, KeyError):
                 continue
-            # Files that a killed attempt has left are ignored.
-            if written >= self._since - SILENT_SECONDS:
-                latest[rank] = (heartbeat, time.time() - written)
+            now = time.monotonic()
+            # Files that a killed attempt has left, perhaps before a reboot, are ignored.
+            if self._since - SILENT_SECONDS <= written <= now:
+                latest[rank] = (heartbeat, now - written)
         return latest
 
     def close(self) -> None:
@@ -229,7 +232,9 @@ class Watchdog:
 
     def _watch(self) -> None:
         seen, idle, unsaid = self._signs, 0.0, HEARTBEAT_SECONDS
-        longest = max(self._config.step_seconds, self._config.startup_seconds)
+        limits = self._config.step_seconds, self._config.startup_seconds
+        # A tick that is a little late must not end a healthy rank.
+        longest = max(*limits, 3 * TICK_SECONDS)
         now = time.monotonic()
         while True:
             faulthandler.dump_traceback_later(longest, exit=True)

@@ -1,5 +1,6 @@
 """A rank that hangs ends itself and says where; one that only sleeps, or is slow, does not."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,9 +12,11 @@ import pytest
 
 from tests.trainer.support import disturbed_scenarios
 from tests.trainer.support.command import TIMEOUT
+from tests.trainer.support.launched import wait_until
 from tests.trainer.support.world import run_world
+from trainer.config import WatchdogConfig
 from trainer.distributed import watchdog
-from trainer.distributed.watchdog import Heartbeat, HeartbeatFiles, late_ranks
+from trainer.distributed.watchdog import Heartbeat, HeartbeatFiles, Watchdog, late_ranks
 from trainer.errors import WATCHDOG_EXIT_CODE
 
 pytestmark = pytest.mark.slow
@@ -46,6 +49,16 @@ def begin(code, *args, **options):
 
 
 # 1. Who is ended.
+
+
+def test_the_timer_in_c_outlasts_a_late_tick(monkeypatch):
+    limits = []
+    monkeypatch.setattr(
+        watchdog.faulthandler, "dump_traceback_later", lambda limit, exit: limits.append(limit)
+    )
+    with Watchdog(WatchdogConfig(step_seconds=1, startup_seconds=1), None):
+        wait_until(lambda: limits)
+    assert limits[0] >= 3 * watchdog.TICK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -304,9 +317,22 @@ def test_nothing_is_left_when_the_last_rank_has_ended(files):
 
 def test_what_a_killed_attempt_has_left_is_not_taken_for_a_rank(files):
     files[0].write(WORKS)
-    long_ago = time.time() - 60
-    os.utime(files[0].folder / "rank-0", (long_ago, long_ago))
+    file = files[0].folder / "rank-0"
+    left = json.loads(file.read_text())
+    file.write_text(json.dumps({**left, "at": left["at"] - 60}))
     assert files[1].read() == {}
+    # That of a machine that has been started again since, and of an earlier version.
+    file.write_text(json.dumps({**left, "at": left["at"] + 60}))
+    assert files[1].read() == {}
+    del left["at"]
+    file.write_text(json.dumps(left))
+    assert files[1].read() == {}
+
+
+def test_a_clock_that_is_set_does_not_make_heartbeats_old(files):
+    files[0].write(WORKS)
+    os.utime(files[0].folder / "rank-0", (0, 0))
+    assert files[1].read()[0][1] < 5
 
 
 def test_a_folder_of_another_users_is_not_written_to(files, monkeypatch):
