@@ -122,7 +122,7 @@ class Console:
             return
         # A run continues, and saves, when its terminal is gone.
         with suppress(OSError):
-            self._rich.print(text, markup=False)
+            self._rich.print(text, markup=False, emoji=False)
             sys.stdout.flush()
 
     def begin(self, step: int) -> None:

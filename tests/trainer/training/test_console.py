@@ -115,3 +115,8 @@ def test_a_line_has_the_time_that_is_left_and_details_on_request(capsys, detail)
 )  # fmt: skip
 def test_details_are_left_out_on_your_own_machine_alone(env, expected):
     assert detailed(env) == expected
+
+
+def test_a_line_is_printed_as_it_is(capsys):
+    Console(PLAN, silent=False).say("classes [b]x[/b] and :a:, :cat:")
+    assert capsys.readouterr().out == "classes [b]x[/b] and :a:, :cat:\n"
