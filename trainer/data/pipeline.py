@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 
+from trainer.checkpoints.filesystem import warn
 from trainer.data import images
 from trainer.data.augmentations.table import drawn_patch
 from trainer.data.corruption import find_damage
@@ -182,7 +183,7 @@ def _decode(
 
     def name(position: tf.Tensor) -> int:
         fault = find_damage(source, locate, [int(position)])
-        print(f"warning: skipped {fault or 'an image that cannot be decoded'}", flush=True)
+        warn(f"skipped {fault or 'an image that cannot be decoded'}")
         return 0
 
     def replacement(position: tf.Tensor) -> Batch:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from trainer.checkpoints.filesystem import warn
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
 from trainer.data.imbalance.sampling import Selection, sampling
@@ -254,10 +255,9 @@ def _warn(
     source: Source, segments: Sequence[Segment], number: int, pause: float, error: Exception
 ) -> None:
     """Warn that an attempt failed."""
-    print(
-        f"warning: {_names(source, segments)}: could not be read (attempt {number} of"
-        f" {len(PAUSES) + 1}), trying again in {pause:g} s: {_reason(error)}",
-        flush=True,
+    warn(
+        f"{_names(source, segments)}: could not be read (attempt {number} of"
+        f" {len(PAUSES) + 1}), trying again in {pause:g} s: {_reason(error)}"
     )
 
 

@@ -1,6 +1,7 @@
 """Storage that fails: for a moment, for good, and under a run of two ranks."""
 
 import hashlib
+import io
 import os
 import pickle
 import re
@@ -93,6 +94,15 @@ def test_a_shard_that_comes_back_in_time_is_read_as_if_nothing_had_been(
         rf"{SHARD}.*: could not be read \(attempt 1 of 3\), trying again in 0.01 s", out
     )
     assert (f"(attempt {attempts + 1} of 3)" in out) is False
+
+
+def test_a_warning_needs_no_terminal(source, monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Gone())
+    reader._warn(source, [Segment(0, 0, 1)], 1, 0.01, OSError("lost"))
 
 
 def test_without_trouble_nothing_is_said(source, capfd):
