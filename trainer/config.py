@@ -232,7 +232,7 @@ class CheckpointConfig:
 
     every_minutes: Annotated[float, NotNegative] = 10.0
     """Minutes between two checkpoints, by the clock of rank 0; 0 does not save by the clock. A
-    killed run loses at most this, the time of writing, and its start-up."""
+    killed run loses at most this, an evaluation, the time of writing, and its start-up."""
 
     every_steps: Annotated[int, NotNegative] = 0
     """Steps between two checkpoints; 0 does not save by steps."""
@@ -286,8 +286,7 @@ class LogConfig:
 
     images: Literal["none", "thumbnails"] | None = None
     """Whether the run keeps small copies of the held-out images that it got most wrong, in its
-    folder and in report.html. None is thumbnails; jobs that
-    `python -m jobs` submits keep none."""
+    folder and in report.html. None is thumbnails; jobs that `python -m jobs` submits keep none."""
 
     @property
     def keeps_images(self) -> bool:

@@ -67,8 +67,8 @@ class CheckpointFolder:
     ) -> Checkpoint:
         """Write a checkpoint; return when it is on disk.
 
-        A valid checkpoint of this step and attempt is not written again: an attempt reaches a step
-        only once, so the state is the same.
+        A valid checkpoint of this step and attempt is not written again, because its state is the
+        same: a roll-back continues from the newest valid one, so no later step has one.
 
         Args:
             step: Steps done.

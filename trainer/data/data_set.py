@@ -43,8 +43,8 @@ class DataSet:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names in the order of labels; synthetic classes are numbered. In that of a folder
-        which is not UTF-8, the other bytes are escapes: every file and export can hold them.
+        """Class names in the order of labels; synthetic classes are numbered. Bytes of a name that
+        are not UTF-8 are escapes, so that every file and export can hold it.
         """
         if self.manifest is None:
             return tuple(f"class {number}" for number in range(self.classes))

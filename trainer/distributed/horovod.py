@@ -104,7 +104,7 @@ class Horovod:
 
     def __init__(self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None") -> None:
         self.module = horovod
-        """The module `horovod.tensorflow`, for benchmarks that compare with Horovod's own API."""
+        """The module `horovod.tensorflow`; benchmarks use it to compare with Horovod's own API."""
         self._config = config
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()

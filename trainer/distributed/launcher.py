@@ -43,7 +43,8 @@ def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
     """Run `python -m MODULE ARGS` as several ranks, once.
 
     Returns:
-        0 if all ranks succeeded; else the status of the rank that failed first.
+        0 if all ranks succeeded; else the status of the rank that failed first; 130 after a second
+        Ctrl-C.
     """
     with SignalForwarder() as signals:
         result = run_ranks(args, ranks, signals, module)
@@ -68,7 +69,8 @@ def launch_with_restarts(
         folder: See `run_ranks`.
 
     Returns:
-        0 if the last attempt succeeded; else the status of its rank that failed first.
+        0 if the last attempt succeeded; else the status of its rank that failed first; 128 + the
+        signal after a second Ctrl-C, or a stop in the pause before a restart.
     """
     with SignalForwarder() as signals:
         result = repeat_attempts(

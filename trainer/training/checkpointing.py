@@ -52,7 +52,7 @@ class Saver:
         self._since = clock()
         self._step = -1
         self.newest: int | None = None
-        """The newest step known to be on disk; on rank 0 only."""
+        """The newest step known to be on disk; only rank 0 knows of saves in the background."""
 
     def claim(self) -> None:
         """Keep earlier attempts of this run that are still alive from writing or deleting."""
@@ -65,7 +65,7 @@ class Saver:
 
         1. Every rank has built the same variables, from the seed.
         2. Only rank 0 reads the folder, so that ranks cannot disagree.
-        3. Rank 0 broadcasts the step and the totals, then the values of all variables.
+        3. Rank 0 broadcasts the metadata, then the variables that are the same on all ranks.
         4. Rank 0 sends each rank its parts of divided state.
 
         Returns:

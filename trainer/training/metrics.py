@@ -110,8 +110,8 @@ class Interval:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new interval. `plain_loss` is the sum of the losses of this rank's images
-        without smoothing and weights.
+        """Begin a new interval. `plain_loss` is the sum over this rank's images that count of the
+        loss without smoothing and weights.
         """
         self._images = self._timed_images = self._skipped = self._left_out = 0
         self._loss = self._score = self._seconds = self._wait = self.plain_loss = 0.0

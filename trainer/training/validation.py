@@ -60,7 +60,7 @@ class Validation:
         """Step and metric of the best evaluation of the run."""
         self._scores: list[float] = []
         self.seconds = 0.0
-        """Seconds from the start of the run to the end of the latest evaluation."""
+        """Seconds in all phases of the run, up to the end of the latest evaluation."""
 
     def restore(self, meta: Mapping[str, Any]) -> None:
         """Restore the latest and the best evaluation from a checkpoint; forget those after it."""

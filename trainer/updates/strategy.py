@@ -60,8 +60,8 @@ class Step(NamedTuple):
     sums: list[tf.Tensor]
     """`SUMS` over all ranks, and over the steps since the last exchange; zeros without one."""
     norm: tf.Tensor
-    """Norm of the gradients if all were checked. Otherwise only whether it is finite has a
-    meaning."""
+    """Norm of the gradients at the last step of a call; of a rank's own if it updates alone. At
+    other steps only whether it is finite has a meaning."""
     skipped: tf.Tensor
     """Updates left out because a gradient overflowed, float32 scalar."""
     bad: tf.Tensor
