@@ -7,9 +7,9 @@ status. Each rank that fails does so, whether it failed first or only lost anoth
 one to have failed is the first to end, and decides the status of the job.
 
 The GPUs and the memory of the rank are free meanwhile, so that commands can be run on the node.
-Nothing is kept after a success, at the run's time limit, or if the job was asked to stop: cancelled,
-pre-empted, timed out. Neither is it after the first step that does not fit into memory, because the
-run can continue at once, and its message says all.
+Nothing is kept after a success, at the run's time limit, or if the job was asked to stop:
+cancelled, pre-empted, timed out. Nor is it after the first step that does not fit into memory,
+because the run can continue at once.
 Signals reach the child without help, because mpirun signals the whole process group.
 """
 

@@ -25,8 +25,8 @@ def is_native(line: str) -> bool:
 
 
 class NativeLog:
-    """The lines of one rank. They wait for the config.json of the run, which follows the first step:
-    a folder without it must stay empty but for hidden files, or no run may begin in it.
+    """The lines of one rank. They wait for the config.json of the run, which follows the first
+    step: no run may begin in a folder that has other files without it.
     """
 
     def __init__(self, folder: Path | None, rank: int) -> None:

@@ -47,8 +47,8 @@ class MetricsFile:
         write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line without values that are not finite, which JSON cannot represent. A full disk
-        loses the line, with a warning for the first one.
+        """Append a line without values that are not finite, which JSON cannot represent. If the
+        disk is full, the line is lost, with a warning for the first one.
         """
         finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
         line = json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"

@@ -60,7 +60,9 @@ def test_whatever_ends_a_rank_its_node_is_kept(monkeypatch, tmp_path, code, caps
 
 
 @pytest.mark.parametrize("code", [0, 8, 9, 130, 138, 143, -15])
-def test_a_rank_that_succeeds_is_stopped_or_is_submitted_again_is_not_kept(monkeypatch, tmp_path, code, capsys):
+def test_a_rank_that_succeeds_is_stopped_or_is_submitted_again_is_not_kept(
+    monkeypatch, tmp_path, code, capsys
+):
     ended_with(monkeypatch, code)
     begun = time.monotonic()
     run_and_hold([], tmp_path, 0, 5)

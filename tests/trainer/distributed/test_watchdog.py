@@ -54,7 +54,7 @@ def begin(code, *args, **options):
 def test_the_timer_in_c_outlasts_a_late_tick(monkeypatch):
     limits = []
     monkeypatch.setattr(
-        watchdog.faulthandler, "dump_traceback_later", lambda limit, exit: limits.append(limit)
+        watchdog.faulthandler, "dump_traceback_later", lambda limit, **_: limits.append(limit)
     )
     with Watchdog(WatchdogConfig(step_seconds=1, startup_seconds=1), None):
         wait_until(lambda: limits)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.trainer.support.launched import wait_until
 from tests.trainer.support.scenarios import (
     plain_model,
     run_command,
     tiny_config,
     use_small_model,
 )
-from tests.trainer.support.launched import wait_until
 from trainer.config import CheckpointConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.run_folder import RunFolder
