@@ -291,7 +291,7 @@ class Supervisor:
             return Stop(
                 NOT_RESUBMITTED,
                 f"{decision.reason.split(';')[0]}; not submitted again, as a run has at most"
-                f" {MAX_ATTEMPTS} attempts. What it has written is kept",
+                f" {MAX_ATTEMPTS} attempts. Its checkpoints are kept",
             )
         if self.resubmits and isinstance(decision, Resubmit):
             self.place = self._elsewhere(job)

@@ -130,8 +130,8 @@ def choose(
     config = replace(config, data=replace(config.data, flip=mirrored), **more)
     if not small:
         config = cropped(config, facts, suggestion)
-        kept, of = config.data.min_crop_area, "a photograph" if facts.photographs else "an image"
-        reasons.append(f"random crops keep {kept:.0%} of {of} or more")
+        image = "a photograph" if facts.photographs else "an image"
+        reasons.append(f"random crops keep {config.data.min_crop_area:.0%} of {image} or more")
     return ChosenRun(fitted(config, facts.images, folder), tuple(reasons))
 
 
