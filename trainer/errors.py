@@ -1,6 +1,8 @@
-"""Errors of a run, each with its exit status."""
+"""Errors of a run, each with its exit status, and warnings."""
 
+import errno
 import signal
+from contextlib import suppress
 from typing import Final, Self
 
 from common.errors import UserError
@@ -10,6 +12,14 @@ EXIT_STATUS_TAG: Final = "trainer.exit_status"
 """Tag of an attempt's MLflow run, on Azure of its job: its exit status, or `RUNNING` until it ends
 by itself."""
 RUNNING: Final = "running"
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
+
+
+def warn(text: str) -> None:
+    """Print a warning. The run continues even if its terminal is gone."""
+    with suppress(OSError):
+        print(f"warning: {text}", flush=True)
 
 
 class DataError(UserError):

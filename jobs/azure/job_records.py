@@ -10,8 +10,9 @@ from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.run_history import RunHistory
 from jobs.errors import MissingError
+from jobs.leaf import MOVED
 from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
-from trainer.errors import EXIT_STATUS_TAG
+from trainer.errors import EXIT_STATUS_TAG, STOP_STATUSES
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
 """Final states of a job. NotResponding is not one: a job without heartbeat may still train."""
@@ -322,6 +323,14 @@ def exit_status(job: Job, details: Details) -> int | None:
     """Return the program's exit status from Azure's messages, or else from its own report."""
     reported = job.reported_status or ""
     return exit_code(details.messages) or (int(reported) if reported.isdecimal() else None)
+
+
+def move(job: Job, details: Details) -> str:
+    """Return the tag `MOVED` of an attempt that was ended to run elsewhere; "" for any other."""
+    status = details.status if details.status in ENDED else job.status
+    # The tag stays if the request to end the attempt has failed.
+    ended = status == "Canceled" or exit_status(job, details) in STOP_STATUSES
+    return job.tags.get(MOVED, "") if ended else ""
 
 
 def exit_code(messages: tuple[str, ...]) -> int | None:

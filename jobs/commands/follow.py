@@ -81,7 +81,8 @@ class FollowOptions(WatchOptions):
 
     supervise: bool = False
     """Submit the run again if its nodes are pre-empted, until it completes. Several people may do
-    this at once, from any machine. Without --resubmit options, those of its submission hold."""
+    this at once, from any machine. The --resubmit options of its submission hold, unless some
+    of this command differ from their defaults."""
 
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
 
@@ -97,7 +98,7 @@ def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         job = supervisor.retry.call(lambda: workspace.jobs.find(options.name))
     except KeyboardInterrupt:
         return detached(options.name)
-    if options.resubmit == ResubmitOptions() and SUPERVISE in job.tags:
+    if options.supervise and options.resubmit == ResubmitOptions() and SUPERVISE in job.tags:
         supervisor.options = marked_options(job.tags)
     result = follow(workspace, supervisor, job)
     return INTERRUPTED if result is None else result.exit_code

@@ -169,6 +169,8 @@ def _check(
         confirm(known.stack, warning, teardown.console)
     elif options.yes:
         check_named(known, others, options.also)
+        if detached := _detached(in_azure.attached()):
+            teardown.console.note(detached.strip())
 
 
 def _is_empty(pulumi: Pulumi) -> bool:

@@ -115,7 +115,7 @@ class SupervisionPass:
         decision = supervisor.decide(job, history)
         step = look(decision, details.ended, self.workspace.manager.now())
         submits = isinstance(decision, Resubmit)
-        if OUTCOME in job.tags:
+        if job.tags.get(OUTCOME, "unknown") != "unknown":
             # It was concluded without a webhook, so only the notice is owed.
             text = f"{job.status}, and concluded before" if submits else step.text
             step, submits = Look("conclude", text, cast("Event", job.tags[OUTCOME])), False

@@ -60,7 +60,7 @@ def marked_options(tags: Mapping[str, str]) -> ResubmitOptions:
         reason = " ".join(str(error).split())
         raise UserError(
             f"the tag {SUPERVISE!r} cannot be read ({reason}); update this project, or follow the"
-            " run with --supervise and --resubmit options"
+            " run with --supervise and --resubmit options other than the defaults"
         ) from None
 
 

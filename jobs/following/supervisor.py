@@ -17,7 +17,7 @@ from infra.outputs import Cluster
 from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
 from jobs.azure.job_body import tagged_body
-from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_status
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_status, move
 from jobs.azure.requests import segment
 from jobs.azure.results import is_trained
 from jobs.azure.submission import resubmit
@@ -44,7 +44,7 @@ from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import LIMIT, Budget
 from jobs.spec.run_key import MAX_ATTEMPTS
-from trainer.errors import RUNNING, STOP_STATUSES
+from trainer.errors import RUNNING
 
 LAST_LINES: Final = 30
 REVIEW_SECONDS = 30.0
@@ -201,10 +201,12 @@ class Supervisor:
             self.check_budget(job, details)
             following = self._next(job, history, decision)
             if following is None:
-                history = self.history(self._fresh(job), details, nodes)
-                stop = self.decide(job, history)
-                assert isinstance(stop, Stop)
-                following = stop
+                # Cancelled meanwhile.
+                job = self._fresh(job)
+                decision = self.decide(job, self.history(job, details, nodes))
+                if isinstance(decision, Resubmit):
+                    continue
+                following = decision
             if isinstance(following, Stop):
                 return self._stop(job, details, following, len(history))
             job = following
@@ -449,8 +451,6 @@ def attempt_result(
         seconds = max((details.ended - details.started).total_seconds(), 0.0)
     status = details.status if details.status in ENDED else job.status
     exit_code = exit_status(job, details)
-    # The mark stays if the request to end the attempt has failed.
-    moved = status == "Canceled" or exit_code in STOP_STATUSES
     return AttemptResult(
         status=cast("Status", status),
         seconds=seconds,
@@ -463,5 +463,5 @@ def attempt_result(
         trained=trained,
         trains=trains,
         by_person=RESUBMITTED not in job.tags,
-        moved=(job.tags.get(MOVED, "").partition(": ")[2] or None) if moved else None,
+        moved=move(job, details).partition(": ")[2] or None,
     )

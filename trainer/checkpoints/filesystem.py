@@ -14,8 +14,6 @@ CHUNK = 1 << 22
 """Most bytes to read, hash or write at once: few enough to stay in a CPU's cache, enough that a
 background thread rarely needs the GIL."""
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a full disk."""
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 """Errors of mounts, such as SMB, that cannot sync a folder."""
 
@@ -140,9 +138,3 @@ def fingerprint(chunks: Iterable[Chunk]) -> dict[str, int | str]:
     for _ in seen.over(chunks):
         pass
     return seen.facts()
-
-
-def warn(text: str) -> None:
-    """Print a warning. The run continues even if its terminal is gone."""
-    with suppress(OSError):
-        print(f"warning: {text}", flush=True)

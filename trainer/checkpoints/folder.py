@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from trainer.checkpoints import format as content
-from trainer.checkpoints.filesystem import Files, LocalFiles, warn
+from trainer.checkpoints.filesystem import Files, LocalFiles
 from trainer.checkpoints.format import Array, Checkpoint, nbytes
 from trainer.checkpoints.names import (
     Key,
@@ -21,7 +21,7 @@ from trainer.checkpoints.names import (
     marker_name,
 )
 from trainer.checkpoints.retention_policy import Entry, best, to_delete
-from trainer.errors import CheckpointError, SupersededError
+from trainer.errors import CheckpointError, SupersededError, warn
 
 _INDEX_SCHEMA = 1
 INDEX = "index.json"

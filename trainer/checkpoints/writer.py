@@ -10,12 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.checkpoints.filesystem import FULL, warn
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Array, Tensors, nbytes
 from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.config import CheckpointConfig
-from trainer.errors import CheckpointError
+from trainer.errors import FULL, CheckpointError, warn
 
 
 @dataclass(frozen=True)

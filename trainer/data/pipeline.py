@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 
-from trainer.checkpoints.filesystem import warn
 from trainer.data import images
 from trainer.data.augmentations.table import drawn_patch
 from trainer.data.corruption import find_damage
@@ -23,6 +22,7 @@ from trainer.data.order import Order
 from trainer.data.reader import locator, read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
+from trainer.errors import warn
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]

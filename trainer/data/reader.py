@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.checkpoints.filesystem import warn
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
 from trainer.data.imbalance.sampling import Selection, sampling
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
+from trainer.errors import warn
 
 PAUSES = (1.0, 5.0)
 """Seconds before the second and the third attempt. A server that is busy or has moved responds

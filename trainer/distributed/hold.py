@@ -78,9 +78,8 @@ def run_and_hold(args: Sequence[str], run: Path | None, rank: int, minutes: floa
 
 def _hold(run: Path | None, rank: int, status: int, minutes: float, stops: list[int]) -> None:
     known: set[str] = set()
-    if run is not None:
-        # Requests that are older than the failure.
-        new_requests(run, known)
+    # Requests that are older than the failure.
+    listed = run is not None and new_requests(run, known) is not None
     until = datetime.now(UTC) + timedelta(minutes=minutes)
     job = os.environ.get("AZUREML_RUN_ID", "")
     print(
@@ -97,8 +96,8 @@ def _hold(run: Path | None, rank: int, status: int, minutes: float, stops: list[
             write_atomically(held, json.dumps(facts))
 
     def released() -> bool:
-        new = new_requests(run, known, fresh=True) if run is not None else []
-        return any(request.action == "release" for request in new)
+        new = new_requests(run, known, fresh=listed) if run is not None else None
+        return any(request.action == "release" for request in new or ())
 
     deadline = time.monotonic() + minutes * 60
     while not stops and (left := deadline - time.monotonic()) > 0:

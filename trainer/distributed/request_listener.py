@@ -70,14 +70,15 @@ class RequestListener:
             self._answer(request, json.dumps(facts))
 
     def _listen(self) -> None:
-        listened = False
+        listed = False
         while True:
-            for request in new_requests(self._folder or Path(), self._known, fresh=listened):
+            requests = new_requests(self._folder or Path(), self._known, fresh=listed)
+            listed = listed or requests is not None
+            for request in requests or ():
                 if request.action == "stacks":
                     self._answer(request, self._state().to_json())
                 elif request.action == "profile" and self._rank == 0 and self.profile is None:
                     self.profile = request
-            listened = True
             if self._ended.wait(POLL_SECONDS):
                 return
 
@@ -99,10 +100,10 @@ class RequestListener:
         )
 
 
-def new_requests(folder: Path, known: set[str], *, fresh: bool = False) -> list[RunRequest]:
+def new_requests(folder: Path, known: set[str], *, fresh: bool = False) -> list[RunRequest] | None:
     """Return the requests in a folder that are not among the known names; add them to these.
 
-    A folder that does not exist has none.
+    A folder that does not exist has none. If it cannot be listed, return None.
 
     Args:
         folder: Folder of the run.
@@ -110,14 +111,20 @@ def new_requests(folder: Path, known: set[str], *, fresh: bool = False) -> list[
         fresh: Whether all new ones are recent, because the folder was listed before. Otherwise
             those that are too old are left out, by the clock of the folder's mount.
     """
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return None
     requests = []
-    with suppress(OSError):
-        for path in folder.iterdir():
-            request = RunRequest.parse(path.name)
-            if request is None or path.name in known:
-                continue
-            known.add(path.name)
-            if fresh or time.time() - path.stat().st_mtime < EXPIRY_SECONDS:
+    for name in names:
+        request = RunRequest.parse(name)
+        if request is None or name in known:
+            continue
+        known.add(name)
+        with suppress(OSError):
+            if fresh or time.time() - (folder / name).stat().st_mtime < EXPIRY_SECONDS:
                 requests.append(request)
     return requests
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common.files import parse_json, write_atomically
-from trainer.checkpoints.filesystem import FULL, warn
+from trainer.errors import FULL, warn
 
 
 class MetricsFile:
@@ -57,7 +57,8 @@ class MetricsFile:
             with self.path.open("a") as file:
                 file.write(line)
         except OSError as error:
-            if error.errno not in FULL:
+            # Other files are named after the number of starts.
+            if error.errno not in FULL or event == "start":
                 raise
             # The next line must not follow a part of this one.
             with suppress(OSError):

@@ -164,7 +164,9 @@ class Stepper:
                 " lower --batch-size, --model.image-size or the size of the network, or take"
                 " --compute.precision mixed_float16 or mixed_bfloat16"
             )
-        self._folder.divide_batches(number)
+        # Every rank that is out of memory comes here.
+        if self._folder.accumulation != number:
+            self._folder.divide_batches(number)
         return OutOfMemoryError(
             f"out of memory with micro-batches of {images // now} images ({first}). The run"
             " continues with the same global batch when it is started again, in micro-batches of"

@@ -41,7 +41,7 @@ def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
         if not people & {resource_ids.name(str(id_)) for id_ in notified}:
             yield alert, "notifies no action group of the stack"
         if not _asks(alert, rule):
-            yield alert, "does not ask what was reviewed"
+            yield alert, "does not ask what its settings say"
         for id_ in _OF.findall(str(input_at(alert, "criteria"))):
             if not named(id_, *workspace):
                 yield alert, f"asks about {id_}, which is not the stack's workspace"

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from common.text import duration
-from jobs.azure.job_records import Details, Job
+from jobs.azure.job_records import Details, Job, move
 from jobs.extras.elastic.choices import NUMBER, Choices
 from jobs.extras.elastic.placement_policy import Left, Placed, following, leave
 from jobs.following.job_states import WAITING
-from jobs.leaf import MOVED, PLACED, Place
+from jobs.leaf import PLACED, Place
 
 PINNED: Final = "pinned"
 """Tag with the number of the choice that a user has pinned."""
@@ -63,7 +63,7 @@ class ElasticMoves:
         pinned = self._pinned(job)
         number = following(history, choices, available, pinned)
         offer = self.choices.offers[number]
-        reason = job.tags.get(MOVED, "").partition(": ")[2] or "its nodes were taken before"
+        reason = move(*attempts[-1]).partition(": ")[2] or "its nodes were taken before"
         if pinned is not None:
             reason = "as pinned"
         tags = {NUMBER: str(number), PLACED: f"{offer.name}: {reason}"}
@@ -83,7 +83,7 @@ class ElasticMoves:
         begun, end = details.started, details.ended or now
         waited = ((begun or end) - job.created).total_seconds() if job.created else 0.0
         ran = (end - begun).total_seconds() if begun else 0.0
-        left = job.tags.get(MOVED, "").partition(":")[0]
+        left = move(job, details).partition(":")[0]
         known: dict[str, Left] = {"down": "down", "up": "up", "pinned": "pinned"}
         choice = int(number) if number.isdigit() else 0
         return Placed(

@@ -5,21 +5,24 @@ import hashlib
 import json
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from infra.catalog import roles
 from infra.catalog.network_rules import Surroundings
 from infra.extras.jump_machine import cloud_init, network_rules
+from infra.extras.jump_machine.leaf import AccessSettings
 from infra.extras.jump_machine.security import EXTENSION_KIND as EXTENSION
 from infra.extras.jump_machine.security import INTERFACE_KIND as INTERFACE
 from infra.extras.jump_machine.security import MACHINE_KIND as MACHINE
 from infra.extras.jump_machine.security import SCHEDULE_KIND as SCHEDULE
 from infra.outputs import from_dict
+from infra.policies import pack
 from infra.resources import ASSIGNMENT, of_kind
 from infra.rules.network import BASTION
 from tests import ROOT
-from tests.infra.support.stacks import only, ran, rendered
+from tests.infra.support.stacks import only, ran, rendered, settings_of
 from tests.infra.support.variants import OPTIONS
 
 JUMP = OPTIONS["jump machine for scientists, set up"]
@@ -30,6 +33,21 @@ def config(machine):
     head, _, body = text.partition("\n")
     assert head == "#cloud-config"
     return json.loads(body)
+
+
+def test_a_set_up_that_was_not_reviewed_may_not_run_as_root(monkeypatch):
+    settings, stack = settings_of("dev", **JUMP), rendered("dev", **JUMP)
+    assert pack.check(stack, settings) == []
+    monkeypatch.setattr(cloud_init, "_SCRIPT", f"{cloud_init._SCRIPT}echo more\n")
+    access, machine = settings.of(AccessSettings), only(stack, MACHINE)
+    profile = {
+        **machine.inputs["osProfile"],
+        "customData": cloud_init.encoded(access.repository, access.revision),
+    }
+    changed = replace(machine, inputs={**machine.inputs, "osProfile": profile})
+    [violation] = pack.check([changed if one is machine else one for one in stack], settings)
+    assert violation.rule == "jump-machine-hardened"
+    assert "a set-up that was reviewed" in violation.message
 
 
 def test_nothing_of_it_is_declared_unless_it_is_asked_for():

@@ -7,6 +7,7 @@ import pytest
 from jobs.azure.job_records import (
     duration_seconds,
     exit_code,
+    move,
     parse_time,
     read_details,
     read_job,
@@ -173,3 +174,17 @@ def test_what_azure_tells_decides_whether_it_is_submitted_again(answer, code):
     else:
         assert isinstance(decision, Stop)
         assert decision.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"status": "Canceled"}, "down: it waits"),
+        ({"warnings": [{"message": "exited with status code 143."}]}, "down: it waits"),
+        # It trained on, as the request to end it had failed.
+        ({"warnings": [{"message": "exited with status code 3."}]}, ""),
+        ({"status": "Running"}, ""),
+    ],
+)
+def test_an_attempt_is_moved_only_if_it_was_ended_for_that(answer, expected):
+    assert move(job(tags={"moved": "down: it waits"}), details(**answer)) == expected

@@ -152,7 +152,9 @@ def test_an_answer_that_is_incomplete_is_read_again_later():
 
 def test_a_request_is_answered_by_whatever_clock_its_time_is(tmp_path):
     with listener(tmp_path):
-        time.sleep(0.2)
+        first = RunRequest("stacks")
+        (tmp_path / first.file).touch()
+        wait_until((tmp_path / first.answer_file(0)).exists, 10)
         request = RunRequest("stacks")
         scratch = tmp_path / "scratch"
         scratch.touch()

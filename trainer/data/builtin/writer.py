@@ -107,7 +107,7 @@ def write_data_set(
         )
         manifest.save(scratch)
         try:
-            if folder.exists():
+            if folder.exists() and not (folder / FILE_NAME).exists():
                 folder.rmdir()
             scratch.rename(folder)
         except OSError:

@@ -65,14 +65,19 @@ def every_record(output: Path) -> Iterator[tuple[str, Record]]:
 
 
 def by_name(output: Path) -> dict[str, Record]:
-    """The records of a data set by the names of their images."""
-    return {record.filename: record for _, record in every_record(output)}
+    """The records of a data set by the names of their images, each of which it has once."""
+    found = [record for _, record in every_record(output)]
+    named = {record.filename: record for record in found}
+    assert len(named) == len(found)
+    return named
 
 
 def reasons(output: Path) -> dict[str, str]:
-    """The reasons in rejected.csv by the names of files; none without it."""
-    rows = rejected(output) if (output / "rejected.csv").exists() else []
-    return {name: reason for _, name, reason in rows[1:]}
+    """The reasons in rejected.csv by the names of files, each of which has one; none without it."""
+    rows = rejected(output)[1:] if (output / "rejected.csv").exists() else []
+    named = {name: reason for _, name, reason in rows}
+    assert len(named) == len(rows)
+    return named
 
 
 def rejected(output: Path) -> list[tuple[str, ...]]:
