@@ -1,5 +1,6 @@
 """Data sets that several tests read and none changes, and runs that several disturb."""
 
+import gc
 import os
 import shutil
 import signal
@@ -14,6 +15,8 @@ import pytest
 from tests.cases import load_profile
 
 load_profile()
+# Traversing the graphs of hundreds of tests would take a tenth of the time of a worker.
+gc.set_threshold(100_000, 50, 50)
 
 
 @pytest.fixture(scope="session")
