@@ -161,7 +161,7 @@ rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear dow
 
 # Both halves at once, as that of the platform often waits; one shows all that it has written when it has ended.
 test.reads = AGAIN ARGS
-test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests (about 40 minutes on 2 cores)
+test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests (about 30 minutes on 2 cores)
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target -f tools/Makefile test-trainer test-platform
 
 lint.reads =

@@ -5,6 +5,7 @@ way. Options of the training itself, such as `--profile.steps`, belong to TrainC
 """
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -24,12 +25,12 @@ _SHM = re.compile(r"[1-9][0-9]*[bkmg]")
 _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
 
 
-class SelfChecked:
+class SelfChecked(ABC):
     """Options of a command that are valid or not, whatever the options after `--` are."""
 
+    @abstractmethod
     def problems(self) -> list[str]:
         """Return why the options are invalid; empty if they are valid."""
-        raise NotImplementedError
 
     def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
         """Check the options.
